@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scheme
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	schedconfigv1 "k8s.io/kube-scheduler/config/v1"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	intreescheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+
+	"github.com/podgang/podgang-scheduler/pkg/apis/config"
+)
+
+const head = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: podgang-scheduler
+  plugins:
+    multiPoint:
+      enabled: [{name: PodGang}, {name: PodGangResources}]
+`
+
+// args decodes a configuration and returns the arguments by plugin name.
+func args(t *testing.T, data string) map[string]runtime.Object {
+	t.Helper()
+	object, _, err := intreescheme.Codecs.UniversalDecoder().Decode([]byte(data), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]runtime.Object{}
+	for _, c := range object.(*schedconfig.KubeSchedulerConfiguration).Profiles[0].PluginConfig {
+		out[c.Name] = c.Args
+	}
+	return out
+}
+
+func TestArgumentsAreDecodedToInternalTypes(t *testing.T) {
+	got := args(t, head+`
+  pluginConfig:
+  - name: PodGang
+    args: {permitTimeout: 90s, statusPolicy: ScoreOnly}
+  - name: PodGangResources
+    args: {filterTimeout: 0s, bindingTimeout: 1m}
+`)
+	wantGang := &config.PodGangArgs{
+		PermitTimeout: metav1.Duration{Duration: 90 * time.Second},
+		StatusPolicy:  config.StatusPolicyScoreOnly,
+	}
+	if diff := cmp.Diff(runtime.Object(wantGang), got["PodGang"]); diff != "" {
+		t.Errorf("PodGang (-want +got):\n%s", diff)
+	}
+	wantResources := &config.PodGangResourcesArgs{
+		FilterTimeout:  &metav1.Duration{},
+		BindingTimeout: &metav1.Duration{Duration: time.Minute},
+	}
+	if diff := cmp.Diff(runtime.Object(wantResources), got["PodGangResources"]); diff != "" {
+		t.Errorf("PodGangResources (-want +got):\n%s", diff)
+	}
+}
+
+func TestEnabledPluginWithoutArgumentsGetsTheDefaults(t *testing.T) {
+	got := args(t, head)
+	gang, ok := got["PodGang"].(*config.PodGangArgs)
+	if !ok || gang.PermitTimeout.Duration != 30*time.Second || gang.StatusPolicy != config.StatusPolicyFull {
+		t.Errorf("PodGang got %+v", got["PodGang"])
+	}
+	resources, ok := got["PodGangResources"].(*config.PodGangResourcesArgs)
+	if !ok || resources.FilterTimeout == nil || resources.FilterTimeout.Duration != 10*time.Second {
+		t.Errorf("PodGangResources got %+v", got["PodGangResources"])
+	}
+}
+
+// The framework asks for defaults in this way when a profile has none.
+func TestDefaultsOfNoDocument(t *testing.T) {
+	kind := schedconfigv1.SchemeGroupVersion.WithKind("PodGangArgs")
+	object, _, err := intreescheme.Codecs.UniversalDecoder().Decode(nil, &kind, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gang, ok := object.(*config.PodGangArgs); !ok || gang.PermitTimeout.Duration != 30*time.Second {
+		t.Errorf("got %+v", object)
+	}
+}
+
+func TestWrongArgumentsAreRefused(t *testing.T) {
+	cases := map[string]struct{ pluginConfig, want string }{
+		"misspelt field": {
+			"{name: PodGang, args: {permitTimeOut: 30s}}",
+			`decoding .profiles[0].pluginConfig[0]: strict decoding error: decoding args for plugin PodGang: strict decoding error: unknown field "permitTimeOut"`,
+		},
+		"field given twice": {
+			"{name: PodGang, args: {permitTimeout: 30s, permitTimeout: 40s}}",
+			`key "permitTimeout" already set`,
+		},
+		"not a duration": {
+			"{name: PodGangResources, args: {filterTimeout: 10}}",
+			"decoding args for plugin PodGangResources",
+		},
+		"arguments of the other plugin": {
+			"{name: PodGang, args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: PodGangResourcesArgs}}",
+			"args for plugin PodGang were not of type PodGangArgs.kubescheduler.config.k8s.io",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			data := head + "  pluginConfig: [" + tc.pluginConfig + "]\n"
+			_, _, err := intreescheme.Codecs.UniversalDecoder().Decode([]byte(data), nil, nil)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got  %v\nwant an error with %s", err, tc.want)
+			}
+		})
+	}
+}
+
+// The scheduler writes its configuration, arguments included, to /configz and
+// with --write-config-to.
+func TestArgumentsAreEncoded(t *testing.T) {
+	object, _, err := intreescheme.Codecs.UniversalDecoder().Decode([]byte(head), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, ok := runtime.SerializerInfoForMediaType(intreescheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeYAML)
+	if !ok {
+		t.Fatal("no YAML serializer")
+	}
+	var out bytes.Buffer
+	encoder := intreescheme.Codecs.EncoderForVersion(info.Serializer, schedconfigv1.SchemeGroupVersion)
+	if err := encoder.Encode(object, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"kind: PodGangArgs", "permitTimeout: 30s", "statusPolicy: Full", "kind: PodGangResourcesArgs", "filterTimeout: 10s"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in the written configuration:\n%s", want, out.String())
+		}
+	}
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/kubernetes/pkg/features"
+)
+
+func duration(d time.Duration) *metav1.Duration {
+	return &metav1.Duration{Duration: d}
+}
+
+func TestDefaults(t *testing.T) {
+	cases := []struct {
+		name string
+		off  []featuregate.Feature
+		in   runtime.Object
+		want runtime.Object
+	}{
+		{
+			name: "PodGangArgs, nothing set",
+			in:   &PodGangArgs{},
+			want: &PodGangArgs{PermitTimeout: duration(30 * time.Second), StatusPolicy: StatusPolicyFull},
+		},
+		{
+			name: "PodGangArgs, what is set stays",
+			in:   &PodGangArgs{PermitTimeout: duration(time.Minute), StatusPolicy: StatusPolicyScoreOnly},
+			want: &PodGangArgs{PermitTimeout: duration(time.Minute), StatusPolicy: StatusPolicyScoreOnly},
+		},
+		{
+			name: "PodGangArgs, zero is a value, not an absent field",
+			in:   &PodGangArgs{PermitTimeout: duration(0)},
+			want: &PodGangArgs{PermitTimeout: duration(0), StatusPolicy: StatusPolicyFull},
+		},
+		{
+			name: "PodGangResourcesArgs, nothing set",
+			in:   &PodGangResourcesArgs{},
+			want: &PodGangResourcesArgs{FilterTimeout: duration(10 * time.Second), BindingTimeout: duration(10 * time.Minute)},
+		},
+		{
+			name: "PodGangResourcesArgs, what is set stays",
+			in:   &PodGangResourcesArgs{FilterTimeout: duration(0), BindingTimeout: duration(time.Minute)},
+			want: &PodGangResourcesArgs{FilterTimeout: duration(0), BindingTimeout: duration(time.Minute)},
+		},
+		{
+			name: "PodGangResourcesArgs, no default for a feature that is off",
+			off:  []featuregate.Feature{features.DRADeviceBindingConditions},
+			in:   &PodGangResourcesArgs{},
+			want: &PodGangResourcesArgs{FilterTimeout: duration(10 * time.Second)},
+		},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, gate := range tc.off {
+				featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, gate, false)
+			}
+			scheme := runtime.NewScheme()
+			if err := AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			scheme.Default(tc.in)
+			if diff := cmp.Diff(tc.want, tc.in); diff != "" {
+				t.Errorf("defaults (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

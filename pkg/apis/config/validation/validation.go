@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedvalidation "k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+	schedfeature "k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+
+	"github.com/podgang/podgang-scheduler/pkg/apis/config"
+)
+
+const (
+	minPermitTimeout = time.Second
+	// maxPermitTimeout stays under the 15 minutes at which the scheduler
+	// framework ends every wait, so that it is the plugin that rolls back.
+	maxPermitTimeout = 14 * time.Minute
+)
+
+// ValidatePodGangArgs returns nil or an aggregate of one field.Error for each
+// field of args that is wrong. The path leads to args in the configuration; it
+// may be nil.
+func ValidatePodGangArgs(path *field.Path, args *config.PodGangArgs) error {
+	var errs field.ErrorList
+	if t := args.PermitTimeout.Duration; t < minPermitTimeout || t > maxPermitTimeout {
+		errs = append(errs, field.Invalid(path.Child("permitTimeout"), t.String(),
+			"must be from 1s to 14m (the scheduler framework ends every wait at 15m)"))
+	}
+	switch args.StatusPolicy {
+	case config.StatusPolicyFull, config.StatusPolicyScoreOnly:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("statusPolicy"), args.StatusPolicy,
+			[]config.StatusPolicy{config.StatusPolicyFull, config.StatusPolicyScoreOnly}))
+	}
+	return errs.ToAggregate()
+}
+
+// ValidatePodGangResourcesArgs returns nil or an aggregate of one field.Error
+// for each field of args that is wrong. The rules are those of the scheduler's
+// own DynamicResourcesArgs, feature gates included. The path leads to args in
+// the configuration; it may be nil.
+func ValidatePodGangResourcesArgs(path *field.Path, args *config.PodGangResourcesArgs) error {
+	inTree := schedconfig.DynamicResourcesArgs{
+		FilterTimeout:  args.FilterTimeout,
+		BindingTimeout: args.BindingTimeout,
+	}
+	features := schedfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+	return schedvalidation.ValidateDynamicResourcesArgs(path, &inTree, features)
+}

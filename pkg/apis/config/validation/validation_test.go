@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/kubernetes/pkg/features"
+
+	"github.com/podgang/podgang-scheduler/pkg/apis/config"
+)
+
+// message is the text of an error, "" for nil.
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestValidatePodGangArgs(t *testing.T) {
+	const limits = "must be from 1s to 14m (the scheduler framework ends every wait at 15m)"
+	cases := []struct {
+		name   string
+		wait   time.Duration
+		policy config.StatusPolicy
+		want   string
+	}{
+		{name: "shortest wait", wait: time.Second, policy: config.StatusPolicyFull},
+		{name: "longest wait", wait: 14 * time.Minute, policy: config.StatusPolicyScoreOnly},
+		{name: "no wait", policy: config.StatusPolicyFull, want: `args.permitTimeout: Invalid value: "0s": ` + limits},
+		{name: "wait below the shortest", wait: 999 * time.Millisecond, policy: config.StatusPolicyFull, want: `args.permitTimeout: Invalid value: "999ms": ` + limits},
+		{name: "wait above the longest", wait: 14*time.Minute + time.Second, policy: config.StatusPolicyFull, want: `args.permitTimeout: Invalid value: "14m1s": ` + limits},
+		{name: "negative wait", wait: -time.Minute, policy: config.StatusPolicyFull, want: `args.permitTimeout: Invalid value: "-1m0s": ` + limits},
+		{name: "unknown policy", wait: time.Minute, policy: "scoreonly", want: `args.statusPolicy: Unsupported value: "scoreonly": supported values: "Full", "ScoreOnly"`},
+		{name: "no policy", wait: time.Minute, want: `args.statusPolicy: Unsupported value: "": supported values: "Full", "ScoreOnly"`},
+		{
+			name: "two faults, both reported", policy: "x",
+			want: `[args.permitTimeout: Invalid value: "0s": ` + limits + `, args.statusPolicy: Unsupported value: "x": supported values: "Full", "ScoreOnly"]`,
+		},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			args := &config.PodGangArgs{PermitTimeout: metav1.Duration{Duration: tc.wait}, StatusPolicy: tc.policy}
+			if got := message(ValidatePodGangArgs(field.NewPath("args"), args)); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestValidatePodGangResourcesArgs(t *testing.T) {
+	cases := []struct {
+		name       string
+		args       config.PodGangResourcesArgs
+		bindingOff bool
+		want       string
+	}{
+		{name: "nothing set"},
+		{
+			name: "smallest values",
+			args: config.PodGangResourcesArgs{FilterTimeout: &metav1.Duration{}, BindingTimeout: &metav1.Duration{Duration: time.Second}},
+		},
+		{
+			name: "negative filter timeout",
+			args: config.PodGangResourcesArgs{FilterTimeout: &metav1.Duration{Duration: -time.Second}},
+			want: `args.filterTimeout: Invalid value: "-1s": must be zero or positive`,
+		},
+		{
+			name: "binding timeout below a second",
+			args: config.PodGangResourcesArgs{BindingTimeout: &metav1.Duration{Duration: time.Millisecond}},
+			want: `args.bindingTimeout: Invalid value: "1ms": must be at least 1 second`,
+		},
+		{
+			name:       "binding timeout with its gate off",
+			args:       config.PodGangResourcesArgs{BindingTimeout: &metav1.Duration{Duration: time.Minute}},
+			bindingOff: true,
+			want:       `args.bindingTimeout: Forbidden: DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled`,
+		},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.bindingOff {
+				featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.DRADeviceBindingConditions, false)
+			}
+			if got := message(ValidatePodGangResourcesArgs(field.NewPath("args"), &tc.args)); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
