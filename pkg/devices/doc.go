@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package devices knows which devices a node publishes and which of them are
+// taken. It works on objects handed to it and never asks the API server.
+//
+// Inventory answers what there is: the ResourceSlices that matter for one node,
+// so that an allocation looks at a small world instead of the whole cluster's.
+// Ledger answers what is left: the allocated state that a plan starts from,
+// with the plan's own choices added and, when a choice is withdrawn, removed.
+// Classifier answers which devices a DeviceClass means.
+package devices

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package devices
+
+import (
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+// poolID names a resource pool. Two drivers may use the same pool name.
+type poolID struct {
+	driver, pool string
+}
+
+// Inventory indexes the ResourceSlices of a cluster by the node that they serve.
+// It is read-only once built and may be shared between goroutines.
+type Inventory struct {
+	// pools holds every slice, by pool, in the order of the input.
+	pools map[poolID][]*resourceapi.ResourceSlice
+	// poolsOfNode lists the pools with a slice for exactly that node.
+	poolsOfNode map[string][]poolID
+	// shared lists the pools with a slice that is not tied to one node by name.
+	shared []poolID
+}
+
+// NewInventory indexes the given slices. The slices are not copied and must not
+// change afterwards.
+func NewInventory(slices []*resourceapi.ResourceSlice) *Inventory {
+	inv := &Inventory{
+		pools:       make(map[poolID][]*resourceapi.ResourceSlice, len(slices)),
+		poolsOfNode: make(map[string][]poolID),
+	}
+	type nodePool struct {
+		node string
+		pool poolID
+	}
+	seen := make(map[nodePool]bool, len(slices))
+	for _, slice := range slices {
+		id := poolID{driver: slice.Spec.Driver, pool: slice.Spec.Pool.Name}
+		inv.pools[id] = append(inv.pools[id], slice)
+		node := ""
+		if slice.Spec.NodeName != nil {
+			node = *slice.Spec.NodeName
+		}
+		key := nodePool{node: node, pool: id}
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		if node == "" {
+			inv.shared = append(inv.shared, id)
+		} else {
+			inv.poolsOfNode[node] = append(inv.poolsOfNode[node], id)
+		}
+	}
+	return inv
+}
+
+// World returns the slices that an allocation on the node needs to see: every
+// slice of each pool that serves the node by name, and of each pool that is not
+// tied to a node by name. Whole pools are returned because the allocator calls a
+// pool incomplete when it misses one of its slices.
+func (inv *Inventory) World(node string) []*resourceapi.ResourceSlice {
+	own := inv.poolsOfNode[node]
+	world := make([]*resourceapi.ResourceSlice, 0, len(own)+len(inv.shared))
+	taken := make(map[poolID]bool, len(own)+len(inv.shared))
+	for _, ids := range [][]poolID{own, inv.shared} {
+		for _, id := range ids {
+			if !taken[id] {
+				taken[id] = true
+				world = append(world, inv.pools[id]...)
+			}
+		}
+	}
+	return world
+}
+
+// Selector tells for each device of a slice whether it is meant.
+type Selector func(*resourceapi.ResourceSlice) []bool
+
+// Count returns how many of the meant devices the node publishes by name, and
+// how many of them nobody holds. Devices of pools that are shared between nodes
+// are left out, and devices that exclude each other through counters are counted
+// one by one, so the figure orders nodes and does not prove a fit.
+func (inv *Inventory) Count(node string, ledger *Ledger, meant Selector) (total, free int) {
+	for _, id := range inv.poolsOfNode[node] {
+		generation := newestGeneration(inv.pools[id])
+		for _, slice := range inv.pools[id] {
+			if slice.Spec.Pool.Generation != generation || slice.Spec.NodeName == nil || *slice.Spec.NodeName != node {
+				continue
+			}
+			for i, selected := range meant(slice) {
+				if !selected {
+					continue
+				}
+				total++
+				if !ledger.Taken(structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, slice.Spec.Devices[i].Name)) {
+					free++
+				}
+			}
+		}
+	}
+	return total, free
+}
+
+// Publishes reports whether the node publishes a device by name.
+func (inv *Inventory) Publishes(node string) bool {
+	return len(inv.poolsOfNode[node]) > 0
+}
+
+// newestGeneration returns the highest generation in a pool; older slices are
+// about to be replaced by their driver.
+func newestGeneration(slices []*resourceapi.ResourceSlice) int64 {
+	newest := int64(0)
+	for _, slice := range slices {
+		newest = max(newest, slice.Spec.Pool.Generation)
+	}
+	return newest
+}
