@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
+)
+
+// Role says what a pod's own scheduling cycle has to do.
+type Role int
+
+const (
+	// RoleNone: the pod is in no gang.
+	RoleNone Role = iota
+	// RoleWaits: the pod must not be scheduled now.
+	RoleWaits
+	// RoleLeads: the pod's cycle plans for the whole gang.
+	RoleLeads
+	// RolePlanned: a plan has a node for the pod.
+	RolePlanned
+	// RoleJoins: the gang has its floors, and the pod is placed alone.
+	RoleJoins
+)
+
+// Admit says whether a pod may enter the scheduling queue, and elects it the
+// leader of its gang when the gang is ready and has none. It looks at the pod
+// as the informer's store has it, so it does not depend on the order in which
+// events are delivered. The reason says why the pod waits.
+func (i *Index) Admit(pod *v1.Pod) (Role, string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	current := i.getPod(pod.Namespace, pod.Name)
+	if current == nil || current.UID != pod.UID {
+		// Deleted: the queue will hear of it in a moment.
+		return RoleNone, ""
+	}
+	// What follows from a pod that is news to the index is settled with its own
+	// event, which is still to come: here the queue is locked.
+	i.unsettled = append(i.unsettled, i.setPod(current)...)
+	return i.roleOf(current)
+}
+
+// RoleOf says what a pod's scheduling cycle has to do now. Like Admit it may
+// elect the pod leader: a pod that was in the queue already when its gang came to
+// need a leader is not asked again at PreEnqueue.
+func (i *Index) RoleOf(pod *v1.Pod) (Role, string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.roleOf(pod)
+}
+
+func (i *Index) roleOf(pod *v1.Pod) (Role, string) {
+	m := i.members[podKey(pod)]
+	if m == nil || m.pod.UID != pod.UID {
+		if pod.Labels[v1alpha1.LabelPodGang] != "" {
+			return RoleWaits, fmt.Sprintf("pod %s is not known as a member of its gang", pod.Name)
+		}
+		return RoleNone, ""
+	}
+	g := m.gang
+	if g.attempt.placeOf(pod.UID) != nil {
+		return RolePlanned, ""
+	}
+	t := i.countOf(g)
+	group, listed := g.groupOf[pod.Name]
+	switch {
+	case t.blocked != "":
+		g.resign(pod.UID)
+		return RoleWaits, t.blocked
+	case !listed:
+		return RoleWaits, notListed(pod, g)
+	case t.satisfied():
+		return RoleJoins, ""
+	case g.attempt != nil:
+		return RoleWaits, fmt.Sprintf("waits until the floor of PodGang %s is bound", g.key)
+	case t.groups[group].need() == 0:
+		g.resign(pod.UID)
+		return RoleWaits, fmt.Sprintf("waits until the floor of PodGang %s is bound", g.key)
+	case g.leader == pod.UID:
+		return RoleLeads, ""
+	case !i.canLead(g, g.leader):
+		g.leader = pod.UID
+		return RoleLeads, ""
+	}
+	return RoleWaits, fmt.Sprintf("waits for the plan of PodGang %s", g.key)
+}
+
+func notListed(pod *v1.Pod, g *gang) string {
+	return fmt.Sprintf("pod %s is not listed in the podReferences of PodGang %s", pod.Name, g.key)
+}
+
+// resign ends the leadership of a pod that cannot lead now.
+func (g *gang) resign(uid types.UID) {
+	if g.leader == uid {
+		g.leader = ""
+	}
+}
+
+// canLead reports whether the pod of that UID is a pending member of a group
+// that lacks members to its floor.
+func (i *Index) canLead(g *gang, uid types.UID) bool {
+	if uid == "" {
+		return false
+	}
+	t := i.countOf(g)
+	for name, m := range g.members {
+		if m.pod.UID != uid {
+			continue
+		}
+		group, listed := g.groupOf[name]
+		if !listed || t.groups[group].need() == 0 {
+			return false
+		}
+		state, _ := m.stateOf(i.schedulerName)
+		return state == statePending
+	}
+	return false
+}
+
+// Snapshot is a gang as a plan sees it.
+type Snapshot struct {
+	Key    Key
+	Groups []GroupSnapshot
+}
+
+// GroupSnapshot is one group of a gang.
+type GroupSnapshot struct {
+	Name  string
+	Floor int
+	// Bound are the members that have a node, by name.
+	Bound []*v1.Pod
+	// Floors are the pending members that are to be placed together, and Extras
+	// the pending members beyond the floor, both by name.
+	Floors, Extras []*v1.Pod
+}
+
+// Snapshot returns the gang for planning, with the given leader among the floor
+// of its group. ok is false when the gang is not ready any more.
+func (i *Index) Snapshot(key Key, leader types.UID) (snapshot Snapshot, ok bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	g := i.gangs[key]
+	if g == nil || g.attempt != nil || i.countOf(g).blocked != "" || !i.canLead(g, leader) {
+		return Snapshot{}, false
+	}
+	t := i.countOf(g)
+	snapshot = Snapshot{Key: key, Groups: make([]GroupSnapshot, len(t.groups))}
+	for n := range t.groups {
+		snapshot.Groups[n] = GroupSnapshot{Name: t.groups[n].name, Floor: t.groups[n].floor}
+	}
+	for _, name := range sortedNames(g.members) {
+		group, listed := g.groupOf[name]
+		if !listed {
+			continue
+		}
+		m, s := g.members[name], &snapshot.Groups[group]
+		switch state, _ := m.stateOf(i.schedulerName); state {
+		case stateBound:
+			s.Bound = append(s.Bound, m.pod)
+		case statePending:
+			if m.pod.UID == leader {
+				s.Floors = append([]*v1.Pod{m.pod}, s.Floors...)
+			} else {
+				s.Floors = append(s.Floors, m.pod)
+			}
+		case stateGone, stateHeld:
+		}
+	}
+	for n := range snapshot.Groups {
+		s := &snapshot.Groups[n]
+		need := min(t.groups[n].need(), len(s.Floors))
+		s.Floors, s.Extras = s.Floors[:need:need], s.Floors[need:]
+	}
+	return snapshot, true
+}
