@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangresources
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/klog/v2"
+)
+
+// deallocateTimeout bounds the clean-up after a failed attempt.
+const deallocateTimeout = 10 * time.Second
+
+// unprepare clears what PreBind may have written for a member that is not going
+// to be bound. The in-tree Unreserve takes back the reservation only, and only
+// where it knows that the write has succeeded; the allocation would hold its
+// devices until the pod is scheduled again.
+func (p *Plugin) unprepare(ctx context.Context, r *Reservation) {
+	if !r.prepared.Load() {
+		return
+	}
+	unlock := p.claimLocks.lock(r.shared)
+	defer unlock()
+	if err := p.deallocate(ctx, r.pod); err != nil {
+		klog.FromContext(ctx).Error(err, "Claims of an undone gang stay allocated", "pod", klog.KObj(r.pod))
+	}
+}
+
+// Reclaim clears the allocations of claims that the pending pod alone holds, and
+// that an attempt has left behind which died with its scheduler: no node that
+// they are bound to will do. It calls the API server.
+func (p *Plugin) Reclaim(ctx context.Context, pod *v1.Pod) error {
+	return p.deallocate(ctx, pod)
+}
+
+// HoldsAllocation reports whether a claim of the pod is allocated in the API.
+func (p *Plugin) HoldsAllocation(pod *v1.Pod) bool {
+	claims, err := p.claimsOf(pod)
+	return err == nil && slices.ContainsFunc(claims, func(c *resourceapi.ResourceClaim) bool { return c.Status.Allocation != nil })
+}
+
+// deallocate takes the pod out of the users of its claims and clears the
+// allocation of those that have no other. It does nothing for a pod that is
+// bound. It trusts the API server and not the cache, which may lag behind a
+// write whose answer was lost.
+func (p *Plugin) deallocate(ctx context.Context, pod *v1.Pod) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deallocateTimeout)
+	defer cancel()
+	current, err := p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return err
+	case current.UID == pod.UID && current.Spec.NodeName != "":
+		return nil
+	}
+	var errs []error
+	for i := range pod.Spec.ResourceClaims {
+		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+		if err != nil || name == nil {
+			continue
+		}
+		errs = append(errs, p.deallocateClaim(ctx, *name, pod))
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Plugin) deallocateClaim(ctx context.Context, name string, pod *v1.Pod) error {
+	claims := p.handle.ClientSet().ResourceV1().ResourceClaims(pod.Namespace)
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		claim, err := claims.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		users := slices.DeleteFunc(slices.Clone(claim.Status.ReservedFor), func(user resourceapi.ResourceClaimConsumerReference) bool {
+			return user.UID == pod.UID
+		})
+		mine := len(users) < len(claim.Status.ReservedFor)
+		if claim.Status.Allocation == nil || (!mine && len(users) > 0) {
+			return nil
+		}
+		claim.Status.ReservedFor = users
+		if len(users) == 0 {
+			claim.Status.Allocation = nil
+			claim.Status.Devices = nil
+		}
+		claim, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+		if err != nil {
+			return err
+		}
+		if err := p.manager.ResourceClaims().AssumeClaimAfterAPICall(claim); err != nil {
+			klog.FromContext(ctx).V(5).Info("Deallocated claim not stored in the assume cache", "claim", klog.KObj(claim), "err", err)
+		}
+		return nil
+	})
+}

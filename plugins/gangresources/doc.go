@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gangresources is the plugin PodGangResources: the in-tree
+// DynamicResources plugin, seen through the reservation of a gang.
+//
+// A pod without a reservation passes straight through to the in-tree plugin.
+// For a whole gang, a Session allocates the devices of every member before the
+// first of them is scheduled: it runs a second instance of the in-tree plugin
+// whose view of the cluster (planningManager) is one node small and contains
+// the choices made so far. Session.Reserve then makes the choices visible to
+// the whole scheduler as pending allocations. When a member comes to its own
+// scheduling cycle, PreFilter hands it the state that the session prepared;
+// Filter and Reserve have nothing left to do, and Unreserve and PreBind are the
+// in-tree ones.
+//
+// # Concurrency
+//
+// Sessions, PreFilter, Filter, Score and Reserve run in the scheduling cycle,
+// which is one goroutine. PreBind and Unreserve run in binding cycles, many at
+// a time; they use the real manager only and never see a session's view.
+package gangresources

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangresources
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/dynamic-resource-allocation/cel"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+
+	"github.com/podgang/podgang-scheduler/pkg/apis/config"
+	"github.com/podgang/podgang-scheduler/pkg/devices"
+)
+
+// Name is the name of the plugin in the registry and in configurations.
+const Name = "PodGangResources"
+
+// Plugin is the in-tree DynamicResources plugin with reservations for planned
+// members of a gang. A profile enables it instead of DynamicResources.
+type Plugin struct {
+	// DynamicResources serves every pod in its own scheduling and binding cycle.
+	*dynamicresources.DynamicResources
+
+	handle   fwk.Handle
+	manager  fwk.SharedDRAManager
+	features feature.Features
+
+	// planner is the second instance, for sessions. Scheduling cycle only.
+	planner *dynamicresources.DynamicResources
+	// view is what planner sees. Scheduling cycle only.
+	view *planningManager
+
+	// classifier tells which devices a class means.
+	classifier *devices.Classifier
+
+	// isMember tells whether a pod belongs to a gang; its claims are then looked
+	// at by the plan and not before. Set once, before the first pod is queued.
+	isMember func(*v1.Pod) bool
+
+	// claimLocks serialises writes to a claim that members of a gang share.
+	claimLocks keyedMutex
+
+	// mu guards reservations.
+	mu sync.Mutex
+	// reservations holds what is reserved for members that are planned and not
+	// yet bound or undone, by pod UID.
+	reservations map[types.UID]*Reservation
+}
+
+var (
+	_ fwk.PreEnqueuePlugin  = &Plugin{}
+	_ fwk.PreFilterPlugin   = &Plugin{}
+	_ fwk.FilterPlugin      = &Plugin{}
+	_ fwk.PostFilterPlugin  = &Plugin{}
+	_ fwk.ScorePlugin       = &Plugin{}
+	_ fwk.ReservePlugin     = &Plugin{}
+	_ fwk.PreBindPlugin     = &Plugin{}
+	_ fwk.EnqueueExtensions = &Plugin{}
+	_ fwk.SignPlugin        = &Plugin{}
+)
+
+// New builds the plugin. It fails when the arguments are not
+// PodGangResourcesArgs, or when dynamic resource allocation is switched off.
+func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, error) {
+	own, ok := args.(*config.PodGangResourcesArgs)
+	if !ok {
+		return nil, fmt.Errorf("plugin %s: got arguments of type %T, want *PodGangResourcesArgs", Name, args)
+	}
+	manager := handle.SharedDRAManager()
+	if manager == nil {
+		return nil, fmt.Errorf("plugin %s needs the feature gate DynamicResourceAllocation", Name)
+	}
+	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+	inTreeArgs := &schedulerconfig.DynamicResourcesArgs{
+		FilterTimeout:  own.FilterTimeout,
+		BindingTimeout: own.BindingTimeout,
+	}
+	view := &planningManager{SharedDRAManager: manager}
+	inTree, err := newInTree(ctx, inTreeArgs, handle, features)
+	if err != nil {
+		return nil, err
+	}
+	planner, err := newInTree(ctx, inTreeArgs, planningHandle{Handle: handle, manager: view}, features)
+	if err != nil {
+		return nil, err
+	}
+	return &Plugin{
+		DynamicResources: inTree,
+		handle:           handle,
+		manager:          manager,
+		features:         features,
+		planner:          planner,
+		view:             view,
+		classifier: devices.NewClassifier(cel.Features{
+			EnableConsumableCapacity: features.EnableDRAConsumableCapacity,
+			EnableListTypeAttributes: features.EnableDRAListTypeAttributes,
+		}),
+		isMember:     func(*v1.Pod) bool { return false },
+		reservations: make(map[types.UID]*Reservation),
+	}, nil
+}
+
+func newInTree(ctx context.Context, args *schedulerconfig.DynamicResourcesArgs, handle fwk.Handle, features feature.Features) (*dynamicresources.DynamicResources, error) {
+	plugin, err := dynamicresources.New(ctx, args, handle, features)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: build the in-tree plugin %s: %w", Name, dynamicresources.Name, err)
+	}
+	inTree, ok := plugin.(*dynamicresources.DynamicResources)
+	if !ok {
+		return nil, fmt.Errorf("plugin %s: the in-tree plugin %s has type %T", Name, dynamicresources.Name, plugin)
+	}
+	return inTree, nil
+}
+
+// Name returns the name of the plugin.
+func (p *Plugin) Name() string {
+	return Name
+}
+
+// SetMembership installs the function that tells members of gangs from other
+// pods. Call it before the scheduler starts.
+func (p *Plugin) SetMembership(isMember func(*v1.Pod) bool) {
+	p.isMember = isMember
+}
+
+// PreEnqueue gates a pod whose claims do not exist yet, as in-tree. A member of
+// a gang is let through: whether its claims exist is a question for the plan of
+// its gang, which answers for all members with one reason.
+func (p *Plugin) PreEnqueue(ctx context.Context, pod *v1.Pod) *fwk.Status {
+	if p.isMember(pod) {
+		return nil
+	}
+	return p.DynamicResources.PreEnqueue(ctx, pod)
+}

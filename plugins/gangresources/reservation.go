@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangresources
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+)
+
+// reservationKey is where a member's cycle state holds its reservation.
+const reservationKey fwk.StateKey = Name + "/reservation"
+
+// Reservation holds the devices of one planned member until it is bound or
+// released. Release is exact: it happens once, whoever calls it first.
+type Reservation struct {
+	plugin *Plugin
+	pod    *v1.Pod
+	node   string
+	state  fwk.StateData
+	// shared are the UIDs of the claims that this member allocates and that other
+	// members of the gang hold as well.
+	shared []types.UID
+	// prepared is set when PreBind has begun to write claims.
+	prepared atomic.Bool
+	// group is common to the members that were reserved together.
+	group *sharedState
+
+	release sync.Once
+}
+
+// sharedState lets members of a gang see each other's pending allocations of a
+// claim that they share: the in-tree plugin keeps them in the cycle state of a
+// pod group.
+type sharedState struct {
+	// mu guards cycle once the members are in their binding cycles. Before, it
+	// belongs to the session.
+	mu    sync.Mutex
+	cycle fwk.PodGroupCycleState
+}
+
+// Clone returns the reservation itself: there is one per member.
+func (r *Reservation) Clone() fwk.StateData { return r }
+
+// addReservations records what Session.Reserve has made visible.
+func (p *Plugin) addReservations(allocations []*Allocation, group *sharedState) []*Reservation {
+	sharers := make(map[types.UID]int)
+	for _, a := range allocations {
+		for _, signal := range a.signals {
+			sharers[signal.uid]++
+		}
+	}
+	reservations := make([]*Reservation, 0, len(allocations))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range allocations {
+		r := &Reservation{plugin: p, pod: a.Pod, node: a.Node, state: a.state, group: group}
+		for _, signal := range a.signals {
+			if sharers[signal.uid] > 1 {
+				r.shared = append(r.shared, signal.uid)
+			}
+		}
+		p.reservations[a.Pod.UID] = r
+		reservations = append(reservations, r)
+	}
+	return reservations
+}
+
+// reservation returns what is reserved for the pod, or nil.
+func (p *Plugin) reservation(pod types.UID) *Reservation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reservations[pod]
+}
+
+// forget removes the reservation from the plugin's book, unless a newer one has
+// taken its place.
+func (p *Plugin) forget(r *Reservation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reservations[r.pod.UID] == r {
+		delete(p.reservations, r.pod.UID)
+	}
+}
+
+// Release gives back the devices of a member that will not be bound. It does
+// nothing when they were given back before, or when the member is bound.
+func (r *Reservation) Release(ctx context.Context) {
+	state := framework.NewCycleState()
+	state.Write(dynamicresources.Name, r.state)
+	r.releaseWith(ctx, state)
+}
+
+func (r *Reservation) releaseWith(ctx context.Context, state fwk.CycleState) {
+	r.release.Do(func() {
+		r.plugin.DynamicResources.Unreserve(ctx, state, r.pod, r.node)
+		r.plugin.forget(r)
+	})
+}
+
+// Done ends the reservation of a member that is bound: its devices belong to
+// its claims in the API now, and there is nothing left to give back.
+func (r *Reservation) Done() {
+	r.release.Do(func() { r.plugin.forget(r) })
+}
+
+// reservationOf returns the reservation that the pod's cycle has adopted, or nil.
+func reservationOf(state fwk.CycleState) *Reservation {
+	data, err := state.Read(reservationKey)
+	if err != nil {
+		return nil
+	}
+	r, _ := data.(*Reservation)
+	return r
+}
+
+// planningKey marks the cycle state of a plan.
+const planningKey fwk.StateKey = Name + "/planning"
+
+type planningMark struct{}
+
+func (m planningMark) Clone() fwk.StateData { return m }
+
+// MarkPlanning marks a cycle state as one of a plan: the plugin then stands
+// aside, because the plan allocates through a Session.
+func MarkPlanning(state fwk.CycleState) {
+	state.Write(planningKey, planningMark{})
+}
+
+// IsPlanning reports whether MarkPlanning was called on the state.
+func IsPlanning(state fwk.CycleState) bool {
+	_, err := state.Read(planningKey)
+	return err == nil
+}
+
+// Bound ends the reservation of a member that has been bound in this cycle.
+func Bound(state fwk.CycleState) {
+	if r := reservationOf(state); r != nil {
+		r.Done()
+	}
+}

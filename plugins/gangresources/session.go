@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangresources
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+
+	"github.com/podgang/podgang-scheduler/pkg/devices"
+)
+
+// Session allocates devices for the members of one gang, tentatively, until it
+// is reserved or dropped. It belongs to one scheduling cycle, and a plugin has
+// one session at a time. Dropping a session needs no call: nothing outside it
+// knows of its choices before Reserve.
+type Session struct {
+	plugin    *Plugin
+	inventory *devices.Inventory
+	ledger    *devices.Ledger
+	group     *sharedState
+}
+
+// Allocation is what a session has chosen for one pod on one node.
+type Allocation struct {
+	// Pod is the member, Node the name of its node.
+	Pod  *v1.Pod
+	Node string
+
+	// state is the in-tree plugin's state, to be handed to the member's cycle.
+	state fwk.StateData
+	// signals are the claims that the pod allocates or shares.
+	signals []signal
+}
+
+// NewSession starts planning from the devices that are free now.
+func (p *Plugin) NewSession(ctx context.Context) (*Session, error) {
+	state, err := p.gatherAllocatedState(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("gather the allocated devices: %w", err)
+	}
+	slices, err := p.manager.ResourceSlices().ListWithDeviceTaintRules()
+	if err != nil {
+		return nil, fmt.Errorf("list ResourceSlices: %w", err)
+	}
+	ledger := devices.NewLedger(state, p.features.EnableDRAConsumableCapacity)
+	p.view.ledger = ledger
+	p.view.pending = make(map[types.UID]*pendingClaim)
+	p.view.signals = nil
+	return &Session{
+		plugin:    p,
+		inventory: devices.NewInventory(slices),
+		ledger:    ledger,
+		group:     &sharedState{cycle: framework.NewCycleState()},
+	}, nil
+}
+
+// gatherAllocatedState reads the allocated state. The tracker refuses when a
+// claim changes while it gathers; then the next try is likely to succeed.
+func (p *Plugin) gatherAllocatedState(ctx context.Context) (*structured.AllocatedState, error) {
+	var state *structured.AllocatedState
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, time.Microsecond, 5*time.Second, true, func(context.Context) (bool, error) {
+		state, last = p.manager.ResourceClaims().GatherAllocatedState()
+		return last == nil && state != nil, nil
+	})
+	if err != nil && last != nil {
+		return nil, last
+	}
+	return state, err
+}
+
+// Devices returns how many devices of the class a node publishes and how many of
+// them are free, the session's own choices taken into account. A class that does
+// not exist has none.
+func (s *Session) Devices(node, class string) (total, free int) {
+	deviceClass, err := s.plugin.manager.DeviceClasses().Get(class)
+	if err != nil {
+		return 0, 0
+	}
+	return s.inventory.Count(node, s.ledger, func(slice *resourceapi.ResourceSlice) []bool {
+		return s.plugin.classifier.Selected(slice, deviceClass)
+	})
+}
+
+// HasClass reports whether the DeviceClass exists.
+func (s *Session) HasClass(class string) bool {
+	_, err := s.plugin.manager.DeviceClasses().Get(class)
+	return err == nil
+}
+
+// Publishes reports whether a node has devices of any class.
+func (s *Session) Publishes(node string) bool {
+	return s.inventory.Publishes(node)
+}
+
+// Allocate tries to allocate the claims of the pod on the node, beside what the
+// session has chosen so far. It returns the in-tree plugin's refusal when that
+// is not possible; the session is then unchanged.
+func (s *Session) Allocate(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) (*Allocation, *fwk.Status) {
+	view, planner := s.plugin.view, s.plugin.planner
+	view.slices = s.inventory.World(node.Node().Name)
+	view.signals = nil
+
+	ordered, shares := s.sharedLast(pod)
+	state := framework.NewCycleState()
+	state.SetPodGroupSchedulingCycle(s.group.cycle)
+	_, status := planner.PreFilter(ctx, state, ordered, nil)
+	idle := status.IsSkip()
+	if !status.IsSuccess() && !idle {
+		return nil, status
+	}
+	if !idle {
+		if status := planner.Filter(ctx, state, ordered, node); !status.IsSuccess() {
+			return nil, status
+		}
+		if status := planner.Reserve(ctx, state, ordered, node.Node().Name); !status.IsSuccess() {
+			s.withdraw(view.signals)
+			return nil, status
+		}
+	}
+	if shares && slices.ContainsFunc(view.signals, signal.extendedResource) {
+		s.withdraw(view.signals)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "a claim shared with another member and an extended resource backed by devices in one pod are not supported together")
+	}
+	data, err := state.Read(dynamicresources.Name)
+	if err != nil {
+		s.withdraw(view.signals)
+		return nil, fwk.AsStatus(fmt.Errorf("read the state of plugin %s: %w", dynamicresources.Name, err))
+	}
+	return &Allocation{Pod: pod, Node: node.Node().Name, state: data, signals: view.signals}, nil
+}
+
+// extendedResource reports whether the claim stands for extended resources. It
+// does not exist in the API yet and has a name that no object can have.
+func (s signal) extendedResource() bool {
+	return strings.HasPrefix(s.claim.Name, "<")
+}
+
+// sharedLast returns the pod with the claims last that the session has allocated
+// for another member, and whether there are any. The in-tree plugin (v1.37.2)
+// keeps its allocations in that order and its Reserve reads them in the order of
+// the pod, so that with any other order a claim gets the devices of another.
+func (s *Session) sharedLast(pod *v1.Pod) (*v1.Pod, bool) {
+	var own, shared []v1.PodResourceClaim
+	for i := range pod.Spec.ResourceClaims {
+		entry := &pod.Spec.ResourceClaims[i]
+		if s.allocated(pod, entry) {
+			shared = append(shared, *entry)
+		} else {
+			own = append(own, *entry)
+		}
+	}
+	if len(shared) == 0 {
+		return pod, false
+	}
+	ordered := *pod
+	ordered.Spec.ResourceClaims = append(own, shared...)
+	return &ordered, true
+}
+
+// allocated reports whether the session has allocated the claim.
+func (s *Session) allocated(pod *v1.Pod, entry *v1.PodResourceClaim) bool {
+	name, _, err := resourceclaim.Name(pod, entry)
+	if err != nil || name == nil {
+		return false
+	}
+	claim, err := s.plugin.manager.ResourceClaims().Get(pod.Namespace, *name)
+	return err == nil && s.plugin.view.pending[claim.UID] != nil
+}
+
+// Undo takes an allocation back, as if it had not been made.
+func (s *Session) Undo(a *Allocation) {
+	s.withdraw(a.signals)
+}
+
+func (s *Session) withdraw(signals []signal) {
+	claims := planningClaims{s.plugin.view}
+	for _, signal := range signals {
+		claims.MaybeRemoveClaimPendingAllocation(signal.uid, false)
+	}
+}
+
+// Reserve makes the allocations visible to the whole scheduler: from now on the
+// devices are taken for every other pod, and each member finds its reservation
+// in its own cycle. It is all or nothing; the error says which claim has changed
+// since the session began.
+func (s *Session) Reserve(allocations []*Allocation) ([]*Reservation, error) {
+	tracker := s.plugin.manager.ResourceClaims()
+	var done []signal
+	undo := func() {
+		for _, signal := range done {
+			tracker.MaybeRemoveClaimPendingAllocation(signal.uid, false)
+		}
+	}
+	for _, a := range allocations {
+		for _, signal := range a.signals {
+			if err := tracker.SignalClaimPendingAllocation(signal.uid, signal.claim); err != nil {
+				undo()
+				return nil, err
+			}
+			done = append(done, signal)
+			// The tracker accepts the signal and keeps nothing when the claim has
+			// been allocated by somebody else in the meantime.
+			if !apiequality.Semantic.DeepEqual(tracker.GetPendingAllocation(signal.uid), signal.claim.Status.Allocation) {
+				undo()
+				return nil, fmt.Errorf("claim %s/%s was allocated elsewhere in the meantime", signal.claim.Namespace, signal.claim.Name)
+			}
+		}
+	}
+	return s.plugin.addReservations(allocations, s.group), nil
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangresources
+
+import (
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// devicesOf lists the devices that a claim is allocated.
+func devicesOf(claim *resourceapi.ResourceClaim) string {
+	if claim.Status.Allocation == nil {
+		return ""
+	}
+	var names []string
+	for _, result := range claim.Status.Allocation.Devices.Results {
+		names = append(names, result.Pool+"/"+result.Device)
+	}
+	return strings.Join(names, ",")
+}
+
+func TestSessionSeesItsOwnChoicesAndNobodyElseDoes(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 2}), makeClaim("a", 1), makeClaim("b", 1), makeClaim("c", 1))...)
+	s := f.session()
+	f.allocate(s, makePod("a", "a"), "n1")
+	b := f.allocate(s, makePod("b", "b"), "n1")
+	f.refuse(s, makePod("c", "c"), "n1")
+	if total, free := s.Devices("n1", gpuClass); total != 2 || free != 0 {
+		t.Errorf("got %d of %d devices free, want 0 of 2", free, total)
+	}
+	if pending := f.pendingClaims("a", "b", "c"); pending != 0 {
+		t.Errorf("%d claims are pending for the scheduler before Reserve, want none", pending)
+	}
+	s.Undo(b)
+	if _, free := s.Devices("n1", gpuClass); free != 1 {
+		t.Errorf("got %d devices free after Undo, want 1", free)
+	}
+	f.allocate(s, makePod("c", "c"), "n1")
+}
+
+func TestSessionOnAnotherNodeSeesThatNode(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1, "n2": 1}), makeClaim("a", 1), makeClaim("b", 1))...)
+	s := f.session()
+	f.allocate(s, makePod("a", "a"), "n1")
+	f.refuse(s, makePod("b", "b"), "n1")
+	f.allocate(s, makePod("b", "b"), "n2")
+}
+
+func TestReserveTakesDevicesFromEverybodyElse(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("a", 1), makeClaim("other", 1))...)
+	s := f.session()
+	a := f.allocate(s, makePod("a", "a"), "n1")
+	reservations, err := s.Reserve([]*Allocation{a})
+	noError(t, err)
+	f.refuse(f.session(), makePod("other", "other"), "n1")
+
+	reservations[0].Release(f.ctx)
+	if pending := f.pendingClaims("a"); pending != 0 {
+		t.Errorf("claim a is still pending after Release")
+	}
+	f.allocate(f.session(), makePod("other", "other"), "n1")
+}
+
+func TestReserveIsAllOrNothingWhenAClaimWasAllocatedElsewhere(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 2}), makeClaim("a", 1), makeClaim("b", 1))...)
+	s := f.session()
+	a, b := f.allocate(s, makePod("a", "a"), "n1"), f.allocate(s, makePod("b", "b"), "n1")
+
+	elsewhere := f.claim("b").DeepCopy()
+	elsewhere.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: driver, Pool: "n1", Device: "gpu-0"}},
+	}}
+	elsewhere.ResourceVersion = "50"
+	noError(t, f.plugin.manager.ResourceClaims().AssumeClaimAfterAPICall(elsewhere))
+
+	if _, err := s.Reserve([]*Allocation{a, b}); err == nil || !strings.Contains(err.Error(), "default/b") {
+		t.Fatalf("got error %v, want one that names claim default/b", err)
+	}
+	if pending := f.pendingClaims("a", "b"); pending != 0 {
+		t.Errorf("%d claims stayed reserved", pending)
+	}
+	if f.plugin.reservation("uid-a") != nil {
+		t.Error("a reservation was left behind")
+	}
+}
+
+func TestSharedClaimIsAllocatedOnceForTheGang(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 3, "n2": 3}), makeClaim("shared", 1), makeClaim("a", 1), makeClaim("b", 1))...)
+	podA, podB := makePod("a", "shared", "a"), makePod("b", "shared", "b")
+	s := f.session()
+	a := f.allocate(s, podA, "n1")
+	f.refuse(s, podB, "n2") // the shared devices are on n1
+	b := f.allocate(s, podB, "n1")
+	if _, free := s.Devices("n1", gpuClass); free != 0 {
+		t.Errorf("got %d devices free, want none: one shared and one each", free)
+	}
+	_, err := s.Reserve([]*Allocation{a, b})
+	noError(t, err)
+
+	stateA, stateB := f.cycle(podA, "n1"), f.cycle(podB, "n1")
+	for name, status := range map[string]error{
+		"a": f.plugin.PreBind(f.ctx, stateA, podA, "n1").AsError(),
+		"b": f.plugin.PreBind(f.ctx, stateB, podB, "n1").AsError(),
+	} {
+		if status != nil {
+			t.Fatalf("PreBind of %s: %v", name, status)
+		}
+	}
+	if got := len(f.claim("shared").Status.ReservedFor); got != 2 {
+		t.Errorf("the shared claim is reserved for %d pods, want 2", got)
+	}
+	if devicesOf(f.claim("a")) == "" || devicesOf(f.claim("b")) == "" {
+		t.Errorf("claims of their own: a has %q, b has %q, want one device each", devicesOf(f.claim("a")), devicesOf(f.claim("b")))
+	}
+	if pending := f.pendingClaims("shared", "a", "b"); pending != 0 {
+		t.Errorf("%d claims are still pending after PreBind", pending)
+	}
+}
+
+func TestSharedClaimIsClearedWhenTheGangIsUndoneHalfWay(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 3}), makeClaim("shared", 1), makeClaim("a", 1), makeClaim("b", 1))...)
+	podA, podB := makePod("a", "shared", "a"), makePod("b", "shared", "b")
+	s := f.session()
+	a, b := f.allocate(s, podA, "n1"), f.allocate(s, podB, "n1")
+	_, err := s.Reserve([]*Allocation{a, b})
+	noError(t, err)
+	stateA, stateB := f.cycle(podA, "n1"), f.cycle(podB, "n1")
+	noError(t, f.plugin.PreBind(f.ctx, stateA, podA, "n1").AsError())
+
+	f.plugin.Unreserve(f.ctx, stateA, podA, "n1")
+	if err := f.plugin.PreBind(f.ctx, stateB, podB, "n1").AsError(); err == nil {
+		t.Error("PreBind of the other member wrote devices that were given back")
+	}
+	f.plugin.Unreserve(f.ctx, stateB, podB, "n1")
+	for _, name := range []string{"shared", "a", "b"} {
+		if claim := f.claim(name); claim.Status.Allocation != nil || len(claim.Status.ReservedFor) > 0 {
+			t.Errorf("claim %s is left with devices %q and users %v", name, devicesOf(claim), claim.Status.ReservedFor)
+		}
+	}
+	if _, free := f.session().Devices("n1", gpuClass); free != 3 {
+		t.Errorf("got %d devices free, want all 3", free)
+	}
+}
+
+func TestPodsWithoutReservationPassThrough(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("a", 1))...)
+	pod := makePod("a", "a")
+	state := f.cycle(pod, "n1")
+	noError(t, f.plugin.PreBind(f.ctx, state, pod, "n1").AsError())
+	if got := devicesOf(f.claim("a")); got != "n1/gpu-0" {
+		t.Errorf("got devices %q, want n1/gpu-0", got)
+	}
+}
+
+func TestMemberIsConfinedToItsPlannedNode(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1, "n2": 1}), makeClaim("a", 1))...)
+	pod := makePod("a", "a")
+	s := f.session()
+	_, err := s.Reserve([]*Allocation{f.allocate(s, pod, "n1")})
+	noError(t, err)
+	state := f.cycle(pod, "n1")
+	if status := f.plugin.Filter(f.ctx, state, pod, nodeInfo("n2")); status.IsSuccess() {
+		t.Error("node n2 was accepted, and the devices are reserved on n1")
+	}
+}
+
+func TestReleaseHappensOnce(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("shared", 1))...)
+	podA, podB := makePod("a", "shared"), makePod("b", "shared")
+	s := f.session()
+	reservations, err := s.Reserve([]*Allocation{f.allocate(s, podA, "n1"), f.allocate(s, podB, "n1")})
+	noError(t, err)
+	reservations[0].Release(f.ctx)
+	reservations[0].Release(f.ctx)
+	if f.pendingClaims("shared") != 1 {
+		t.Fatal("releasing one member twice took the claim from the other")
+	}
+	reservations[1].Release(f.ctx)
+	if f.pendingClaims("shared") != 0 {
+		t.Error("the claim stays pending after its last user")
+	}
+}
+
+func TestRefusalNamesWhatIsMissing(t *testing.T) {
+	noClass := makeClaim("noclass", 1)
+	noClass.Spec.Devices.Requests[0].Exactly.DeviceClassName = "tpu.example.com"
+	deleted := makeClaim("deleted", 1)
+	deleted.DeletionTimestamp = &metav1.Time{}
+	deleted.Finalizers = []string{"test"}
+	tests := map[string]struct {
+		claim *resourceapi.ResourceClaim
+		pod   string
+		want  string
+	}{
+		"claim does not exist":        {pod: "ghost", want: "ghost"},
+		"device class does not exist": {claim: noClass, pod: "noclass", want: "tpu.example.com"},
+		"claim is being deleted":      {claim: deleted, pod: "deleted", want: "deleted"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			objects := cluster(map[string]int{"n1": 1})
+			if tc.claim != nil {
+				objects = append(objects, runtime.Object(tc.claim))
+			}
+			f := newFixture(t, objects...)
+			status := f.refuse(f.session(), makePod("p", tc.pod), "n1")
+			if !strings.Contains(status.Message(), tc.want) {
+				t.Errorf("got %q, want it to name %q", status.Message(), tc.want)
+			}
+		})
+	}
+}
