@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/podgang/podgang-scheduler/pkg/apis/config"
+	"github.com/podgang/podgang-scheduler/pkg/gang"
+)
+
+const (
+	// workers write reports of different gangs at the same time.
+	workers = 4
+	// gather is how long changes of a gang are gathered before they are reported.
+	gather = 100 * time.Millisecond
+	// calm is how long the reasons that lie with a gang itself must stay the same
+	// before they are reported: while it is being created they change with every
+	// pod.
+	calm = time.Second
+	// pause is the least time between two events on one gang.
+	pause = 2 * time.Second
+)
+
+// Reasons of events on a PodGang and of the condition PodScheduled of its pods.
+const (
+	// ReasonUnschedulable: the gang is ready and does not fit.
+	ReasonUnschedulable = v1.PodReasonUnschedulable
+	// ReasonNotReady: the gang lacks members, or is wrong.
+	ReasonNotReady = "GangNotReady"
+	// ReasonUndone: an attempt to place the gang was undone.
+	ReasonUndone = "GangUndone"
+	// ReasonScheduled: every group of the gang has its floor bound.
+	ReasonScheduled = "GangScheduled"
+)
+
+// Reporter writes reports on gangs.
+type Reporter struct {
+	// name is the scheduler's, for events.
+	name   string
+	index  *gang.Index
+	client kubernetes.Interface
+	gangs  dynamic.Interface
+	policy config.StatusPolicy
+	queue  workqueue.TypedRateLimitingInterface[gang.Key]
+	clock  clock.PassiveClock
+
+	// mu guards notes.
+	mu    sync.Mutex
+	notes map[gang.Key]*note
+}
+
+// note is what the reporter knows about a gang besides what the index tells.
+type note struct {
+	// verdict is the last answer of the scheduler, empty if there was none since
+	// the gang last lacked members or was last bound.
+	verdict verdict
+	// undone is why the last attempt was undone, empty once that is told.
+	undone string
+	// told is the verdict that was last told with an event, at toldAt.
+	told   verdict
+	toldAt time.Time
+	// waited is set when the gang has been seen without its floors: of one that
+	// had them when the scheduler started there is nothing to tell.
+	waited bool
+	// seen are the reasons that lie with the gang itself, as last looked at, and
+	// since is when they came to be that.
+	seen  string
+	since time.Time
+	// patched is the version of the PodGang to which the phase was last written.
+	patched string
+}
+
+// verdict is a reason for a gang to wait, or that it is scheduled.
+type verdict struct {
+	reason string
+	// message is for the PodGang, podMessage for its pods.
+	message, podMessage string
+}
+
+// New returns a reporter for the gangs of one scheduler name. It does nothing
+// until Run.
+func New(name string, index *gang.Index, client kubernetes.Interface, gangs dynamic.Interface, policy config.StatusPolicy) *Reporter {
+	return &Reporter{
+		name:   name,
+		index:  index,
+		client: client,
+		gangs:  gangs,
+		policy: policy,
+		clock:  clock.RealClock{},
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[gang.Key](200*time.Millisecond, 30*time.Second),
+			workqueue.TypedRateLimitingQueueConfig[gang.Key]{Name: "podgang-report"}),
+		notes: make(map[gang.Key]*note),
+	}
+}
+
+// Run writes reports until the context ends.
+func (r *Reporter) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for r.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	r.queue.ShutDown()
+	wg.Wait()
+}
+
+// Changed notes that something about the gang has changed.
+func (r *Reporter) Changed(key gang.Key) {
+	r.queue.AddAfter(key, gather)
+}
+
+// Waits notes that the gang was found not to fit, with the reason for the
+// PodGang and the one for its pods.
+func (r *Reporter) Waits(key gang.Key, message, podMessage string) {
+	r.update(key, func(n *note) {
+		n.verdict = verdict{reason: ReasonUnschedulable, message: message, podMessage: podMessage}
+	})
+	r.queue.Add(key)
+}
+
+// Undone notes that an attempt to place the gang was undone.
+func (r *Reporter) Undone(key gang.Key, reason string) {
+	r.update(key, func(n *note) { n.undone = reason })
+	r.queue.AddAfter(key, gather)
+}
+
+func (r *Reporter) update(key gang.Key, change func(*note)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.notes[key]
+	if n == nil {
+		n = &note{}
+		r.notes[key] = n
+	}
+	change(n)
+}
+
+func (r *Reporter) forget(key gang.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.notes, key)
+}
+
+func (r *Reporter) next(ctx context.Context) bool {
+	key, shutdown := r.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer r.queue.Done(key)
+	err := r.report(ctx, key)
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		r.queue.Forget(key)
+	case ctx.Err() != nil:
+	default:
+		// A conflict means that the object has changed: its event is on the way.
+		if !apierrors.IsConflict(err) {
+			klog.FromContext(ctx).Error(err, "Report on a gang failed, trying again", "podGang", klog.KRef(key.Namespace, key.Name))
+		}
+		r.queue.AddRateLimited(key)
+	}
+	return true
+}
+
+// report writes what is due for one gang.
+func (r *Reporter) report(ctx context.Context, key gang.Key) error {
+	view, ok := r.index.View(key)
+	if !ok || !view.Ours {
+		// Gone, another scheduler's, or without members so far.
+		r.forget(key)
+		return nil
+	}
+	due := r.due(key, view)
+	if due.again > 0 {
+		r.queue.AddAfter(key, due.again)
+	}
+	var errs []error
+	if view.Object != nil {
+		errs = append(errs, r.writeEvents(ctx, view.Object, due.events), r.writePhase(ctx, key, view))
+	}
+	for _, waiting := range view.Waiting {
+		v := due.verdict
+		if waiting.Reason != "" {
+			v = verdict{}
+			if due.calm {
+				v = verdict{reason: ReasonNotReady, podMessage: waiting.Reason}
+			}
+		}
+		if v.podMessage != "" {
+			errs = append(errs, r.writeCondition(ctx, waiting.Pod, v))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// dueReport is what is to be written for a gang now.
+type dueReport struct {
+	// verdict is for members that wait for room.
+	verdict verdict
+	// calm is set when the reasons of members that wait for something else have
+	// settled.
+	calm bool
+	// events are to be created on the PodGang.
+	events []event
+	// again is when to look again, zero for not before something changes.
+	again time.Duration
+}
+
+func (r *Reporter) due(key gang.Key, view gang.View) dueReport {
+	var due dueReport
+	r.update(key, func(n *note) {
+		now := r.clock.Now()
+		due.calm, due.again = n.calm(reasonsOf(view), now)
+		var tell verdict
+		switch {
+		case view.Blocked != "":
+			n.verdict = verdict{}
+			if due.calm {
+				tell = verdict{reason: ReasonNotReady, message: view.Blocked}
+			}
+		case view.Satisfied && view.AnyBound:
+			n.verdict = verdict{}
+			if n.waited {
+				tell = verdict{reason: ReasonScheduled, message: "every group has its floor bound"}
+			}
+		default:
+			tell, due.verdict = n.verdict, n.verdict
+		}
+		n.waited = n.waited || !view.Satisfied
+		if wait := n.toldAt.Add(pause).Sub(now); wait > 0 && (tell != n.told || n.undone != "") {
+			due.again = max(due.again, wait)
+			return
+		}
+		due.events = n.tell(tell, now)
+	})
+	return due
+}
+
+// calm tells whether the reasons have been the same for long enough, and if not,
+// when to look again.
+func (n *note) calm(reasons string, now time.Time) (settled bool, again time.Duration) {
+	if reasons != n.seen {
+		n.seen, n.since = reasons, now
+	}
+	wait := n.since.Add(calm).Sub(now)
+	if reasons == "" || wait <= 0 {
+		return true, 0
+	}
+	return false, wait
+}
+
+// tell returns the events that are due: an attempt that was undone, and a verdict
+// that differs from the one last told.
+func (n *note) tell(v verdict, now time.Time) []event {
+	var due []event
+	if n.undone != "" {
+		due = append(due, event{kind: v1.EventTypeWarning, reason: ReasonUndone, note: n.undone})
+		n.undone = ""
+	}
+	if v.reason != "" && v != n.told {
+		kind := v1.EventTypeWarning
+		if v.reason == ReasonScheduled {
+			kind = v1.EventTypeNormal
+		}
+		due = append(due, event{kind: kind, reason: v.reason, note: v.message})
+		n.told = v
+	}
+	if len(due) > 0 {
+		n.toldAt = now
+	}
+	return due
+}
+
+// reasonsOf joins the reasons of a gang and its members that do not wait for
+// room.
+func reasonsOf(view gang.View) string {
+	reasons := view.Blocked
+	for _, waiting := range view.Waiting {
+		if waiting.Reason != view.Blocked {
+			reasons += "\n" + waiting.Reason
+		}
+	}
+	return reasons
+}
