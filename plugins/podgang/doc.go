@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podgang is the plugin PodGang: it schedules the pods of a Grove PodGang
+// together or not at all.
+//
+// What happens to a gang, by extension point (one file each):
+//
+//   - PreEnqueue keeps members out of the queue until their gang is ready, and
+//     then lets one in, the leader.
+//   - PreFilter of the leader plans the whole gang, reserves its devices, and
+//     lets the other members in. PreFilter of any planned member returns its node.
+//   - PostFilter keeps other plugins from evicting pods for a lone member.
+//   - Reserve and Unreserve report that a member's cycle has begun, or has failed.
+//   - Permit holds members until the whole floor has arrived.
+//   - Bind holds members until the whole floor is prepared, then binds.
+//   - PostBind reports that a member is bound.
+//   - EventsToRegister wakes a gang that did not fit when something happens that
+//     could change that.
+//
+// # Concurrency
+//
+// PreFilter, PostFilter, Reserve and Permit run in the scheduling cycle, which is
+// one goroutine; Bind, PostBind and Unreserve run in binding cycles, many at a
+// time; PreEnqueue, Less and the queueing hints run under the lock of the
+// scheduling queue. The state they share is the gang.Index, whose lock is a leaf.
+// Nothing may call the queue (Activate) while holding a lock of ours.
+package podgang

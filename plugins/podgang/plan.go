@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podgang
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/podgang/podgang-scheduler/pkg/gang"
+	"github.com/podgang/podgang-scheduler/pkg/placement"
+	"github.com/podgang/podgang-scheduler/plugins/gangresources"
+)
+
+// searchBudget bounds the placements that are tried when a gang does not fit at
+// once although each of its classes does.
+const searchBudget = 10000
+
+// plan is a place for every member of a floor, and for as many extras as there
+// is room for.
+type plan struct {
+	placements  []gang.Placement
+	allocations []*gangresources.Allocation
+	session     *gangresources.Session
+}
+
+// plan looks for nodes and devices for the gang, in the scheduling cycle of its
+// leader. Nothing is reserved yet. Either a plan, or a refusal, or an error that
+// has nothing to do with the gang is returned.
+func (pl *Plugin) plan(ctx context.Context, snapshot gang.Snapshot) (*plan, *refusal, error) {
+	w, err := pl.newWorld(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, group := range snapshot.Groups {
+		for _, pod := range group.Floors {
+			if err := w.addMember(group.Name, pod, true); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	floor := len(w.members)
+	if floor == 0 {
+		return nil, nil, fmt.Errorf("no member of PodGang %s is to be placed", snapshot.Key)
+	}
+	for _, group := range snapshot.Groups {
+		for _, pod := range group.Extras {
+			if err := w.addMember(group.Name, pod, false); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	for _, m := range w.members {
+		// What an earlier attempt has nominated would count against this plan.
+		pl.handle.DeleteNominatedPodIfExists(m.pod)
+	}
+	for _, class := range w.classes {
+		if err := w.screen(ctx, class); err != nil {
+			return nil, nil, err
+		}
+	}
+	if r := w.refusedClass(snapshot.Key, floor); r != nil {
+		return nil, r, nil
+	}
+	problem := w.problem()
+	floors := problem
+	floors.Pods = problem.Pods[:floor]
+	nodes, shortage := placement.Search(&floors, w)
+	if w.err != nil {
+		return nil, nil, w.err
+	}
+	if shortage != nil {
+		return nil, w.refusal(snapshot.Key, shortage), nil
+	}
+	extras := make([]int, 0, len(problem.Pods)-floor)
+	for pod := floor; pod < len(problem.Pods); pod++ {
+		extras = append(extras, pod)
+	}
+	nodes = append(nodes, placement.Fill(&problem, w, extras)...)
+	if w.err != nil {
+		return nil, nil, w.err
+	}
+	return w.result(nodes), nil, nil
+}
+
+// begin reserves what the plan has chosen and starts the attempt.
+func (pl *Plugin) begin(ctx context.Context, key gang.Key, p *plan) error {
+	reservations, err := p.session.Reserve(p.allocations)
+	if err != nil {
+		return fmt.Errorf("reserve the devices of PodGang %s: %w", key, err)
+	}
+	for n := range p.placements {
+		p.placements[n].Release = reservations[n].Release
+	}
+	pl.nominate(ctx, p.placements)
+	attempt, err := pl.index.Begin(key, p.placements)
+	if err != nil {
+		for _, placement := range p.placements {
+			pl.release(ctx, gang.Leaver{Pod: placement.Pod, Release: placement.Release})
+		}
+		return err
+	}
+	timeout := pl.args.PermitTimeout.Duration
+	ctx = context.WithoutCancel(ctx)
+	time.AfterFunc(timeout, func() {
+		pl.apply(ctx, pl.index.Expire(attempt, fmt.Sprintf("members did not arrive within %v", timeout)))
+	})
+	return nil
+}
+
+// nominate has the scheduler count the planned members on their nodes until they
+// come there themselves, so that no other pod of the same or lower priority takes
+// their CPU and memory. It is kept in memory, and the API not told.
+func (pl *Plugin) nominate(ctx context.Context, placements []gang.Placement) {
+	logger := klog.FromContext(ctx)
+	for _, p := range placements {
+		info, err := framework.NewPodInfo(p.Pod)
+		if err != nil {
+			continue
+		}
+		pl.handle.AddNominatedPod(logger, info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: p.Node})
+	}
+}
+
+// onNode returns the pod as it would be on the node, for a NodeInfo.
+func onNode(pod *v1.Pod, node string) (fwk.PodInfo, error) {
+	placed := *pod
+	placed.Spec.NodeName = node
+	return framework.NewPodInfo(&placed)
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podgang
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/podgang/podgang-scheduler/plugins/gangresources"
+)
+
+// PostBind reports that a member is bound.
+func (pl *Plugin) PostBind(ctx context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
+	ticket := ticketOf(state)
+	if ticket == nil {
+		return
+	}
+	gangresources.Bound(state)
+	pl.apply(ctx, pl.index.Bound(ticket))
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podgang
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/podgang/podgang-scheduler/pkg/gang"
+	"github.com/podgang/podgang-scheduler/plugins/gangresources"
+)
+
+// ticketKey is where a member's cycle state holds its ticket.
+const ticketKey fwk.StateKey = Name + "/ticket"
+
+type ticketState struct{ *gang.Ticket }
+
+func (t ticketState) Clone() fwk.StateData { return t }
+
+// ticketOf returns the ticket that the pod's cycle has taken, nil if it has none.
+func ticketOf(state fwk.CycleState) *gang.Ticket {
+	data, err := state.Read(ticketKey)
+	if err != nil {
+		return nil
+	}
+	t, _ := data.(ticketState)
+	return t.Ticket
+}
+
+// PreFilter confines a planned member to its node. For the leader of a gang it
+// makes the plan first. It comes before the PreFilter of all other plugins, so
+// that a gang fails with its own reason and not with the leader's.
+func (pl *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if gangresources.IsPlanning(state) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	role, reason := pl.index.RoleOf(pod)
+	switch role {
+	case gang.RoleNone, gang.RoleJoins:
+		return nil, fwk.NewStatus(fwk.Skip)
+	case gang.RoleWaits:
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
+	case gang.RoleLeads:
+		if status := pl.lead(ctx, pod); !status.IsSuccess() {
+			return nil, status
+		}
+	case gang.RolePlanned:
+	}
+	ticket := pl.index.Ticket(pod)
+	if ticket == nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the plan of its gang was undone")
+	}
+	state.Write(ticketKey, ticketState{ticket})
+	if ticket.Leads {
+		pl.letIn(state, pl.index.Awaited(ticket))
+	}
+	return &fwk.PreFilterResult{NodeNames: sets.New(ticket.Node)}, nil
+}
+
+// PreFilterExtensions returns nil: nodes are planned, not counted.
+func (pl *Plugin) PreFilterExtensions() fwk.PreFilterExtensions {
+	return nil
+}
+
+// lead plans the gang of the leader and starts its attempt.
+func (pl *Plugin) lead(ctx context.Context, leader *v1.Pod) *fwk.Status {
+	key, _ := pl.index.GangOf(leader)
+	snapshot, ok := pl.index.Snapshot(key, leader.UID)
+	if !ok {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("PodGang %s is not ready any more", key))
+	}
+	// In the book from the start: room that comes free during the search, and that
+	// the search does not see, wakes the gang as well.
+	pl.waits.set(key, leader, nil)
+	plan, refusal, err := pl.plan(ctx, snapshot)
+	if err != nil {
+		return fwk.AsStatus(fmt.Errorf("plan PodGang %s: %w", key, err))
+	}
+	if refusal != nil {
+		pl.waits.set(key, leader, refusal.blockers)
+		pl.reports.Waits(key, refusal.message, refusal.podMessage(leader))
+		pl.reclaim(ctx, snapshot)
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, refusal.message)
+	}
+	if err := pl.begin(ctx, key, plan); err != nil {
+		return fwk.AsStatus(err)
+	}
+	pl.waits.clear(key)
+	return nil
+}
+
+// reclaim clears, in the background, claims of a gang that does not fit which are
+// allocated from an attempt that died with its scheduler. They confine members to
+// nodes that will not do, and keep their devices from others.
+func (pl *Plugin) reclaim(ctx context.Context, snapshot gang.Snapshot) {
+	var holders []*v1.Pod
+	for _, group := range snapshot.Groups {
+		for _, pod := range group.Floors {
+			if pl.resources.HoldsAllocation(pod) {
+				holders = append(holders, pod)
+			}
+		}
+	}
+	if len(holders) == 0 {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	go func() {
+		for _, pod := range holders {
+			if err := pl.resources.Reclaim(ctx, pod); err != nil {
+				klog.FromContext(ctx).Error(err, "Allocation of a gang that does not fit stays", "pod", klog.KObj(pod))
+			}
+		}
+	}()
+}
+
+// letIn has the scheduler activate planned members at the end of the leader's
+// cycle.
+func (pl *Plugin) letIn(state fwk.CycleState, members []*v1.Pod) {
+	data, err := state.Read(framework.PodsToActivateKey)
+	if err != nil {
+		return
+	}
+	activate, ok := data.(*framework.PodsToActivate)
+	if !ok {
+		return
+	}
+	activate.Lock()
+	defer activate.Unlock()
+	for _, pod := range members {
+		activate.Map[pod.Namespace+"/"+pod.Name] = pod
+	}
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podgang
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Reserve marks that the member's cycle is under way. What a planned member needs
+// was reserved with the plan.
+func (pl *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	ticket := ticketOf(state)
+	if ticket == nil {
+		pl.apply(ctx, pl.index.Assume(pod, node))
+		return nil
+	}
+	if err := pl.index.Enter(ticket); err != nil {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
+	}
+	return nil
+}
+
+// Unreserve reports that the member will not be bound in this cycle, which
+// undoes the attempt of the gang while that is possible. It may run in any
+// binding cycle.
+func (pl *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
+	ticket := ticketOf(state)
+	if ticket == nil {
+		pl.apply(ctx, pl.index.Forget(pod))
+		return
+	}
+	pl.apply(ctx, pl.index.Leave(ticket, "pod "+pod.Name+" could not be bound to node "+node))
+}

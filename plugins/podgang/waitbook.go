@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podgang
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgang/podgang-scheduler/pkg/gang"
+)
+
+// blockers are the plugins that kept a gang from being placed, each with the
+// pods that it refused: one of every class, or the very pod where it refused
+// that pod on all nodes.
+type blockers map[string][]*v1.Pod
+
+// add notes that the plugins, joined by commas, have refused the pod.
+func (b blockers) add(plugins string, pod *v1.Pod) {
+	for plugin := range strings.SplitSeq(plugins, ",") {
+		if !slices.ContainsFunc(b[plugin], func(known *v1.Pod) bool { return known.UID == pod.UID }) {
+			b[plugin] = append(b[plugin], pod)
+		}
+	}
+}
+
+// waitBook remembers, for each gang that did not fit at its last attempt, what
+// blocked it.
+type waitBook struct {
+	// mu guards waits. It is taken under the lock of the scheduling queue and is a
+	// leaf.
+	mu    sync.Mutex
+	waits map[gang.Key]waiting
+}
+
+type waiting struct {
+	leader   *v1.Pod
+	blockers blockers
+}
+
+func newWaitBook() *waitBook {
+	return &waitBook{waits: make(map[gang.Key]waiting)}
+}
+
+// set records why the gang waits. The leader is the pod to be queued again.
+func (b *waitBook) set(key gang.Key, leader *v1.Pod, blockers blockers) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waits[key] = waiting{leader: leader, blockers: blockers}
+}
+
+// clear forgets the gang.
+func (b *waitBook) clear(key gang.Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.waits, key)
+}
+
+// blockedBy returns the pods of the leader's gang that the plugin refused, none
+// if the pod is not the leader of a gang that waits.
+func (b *waitBook) blockedBy(key gang.Key, leader types.UID, plugin string) []*v1.Pod {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.waits[key]
+	if w.leader == nil || w.leader.UID != leader {
+		return nil
+	}
+	return w.blockers[plugin]
+}
+
+// leaders returns the leaders of all gangs that wait.
+func (b *waitBook) leaders() []*v1.Pod {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	leaders := make([]*v1.Pod, 0, len(b.waits))
+	for _, w := range b.waits {
+		leaders = append(leaders, w.leader)
+	}
+	return leaders
+}
+
+// bystanderBook remembers pods that lead no gang and were refused while a gang
+// held room in memory.
+type bystanderBook struct {
+	// mu guards pods and is a leaf.
+	mu   sync.Mutex
+	pods map[types.UID]*v1.Pod
+}
+
+func newBystanderBook() *bystanderBook {
+	return &bystanderBook{pods: make(map[types.UID]*v1.Pod)}
+}
+
+func (b *bystanderBook) add(pod *v1.Pod) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pods[pod.UID] = pod
+}
+
+func (b *bystanderBook) remove(pod *v1.Pod) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.pods, pod.UID)
+}
+
+// take returns all pods and forgets them.
+func (b *bystanderBook) take() []*v1.Pod {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	pods := make([]*v1.Pod, 0, len(b.pods))
+	for _, pod := range b.pods {
+		pods = append(pods, pod)
+	}
+	clear(b.pods)
+	return pods
+}
