@@ -17,10 +17,6 @@ import (
 	"github.com/podgang/podgang-scheduler/plugins/gangresources"
 )
 
-// searchBudget bounds the placements that are tried when a gang does not fit at
-// once although each of its classes does.
-const searchBudget = 10000
-
 // plan is a place for every member of a floor, and for as many extras as there
 // is room for.
 type plan struct {

@@ -233,7 +233,7 @@ func (w *world) firstDeviceClass(pod *v1.Pod) string {
 
 // problem returns the gang for the search.
 func (w *world) problem() placement.Problem {
-	p := placement.Problem{Interacts: w.interacts, Budget: searchBudget}
+	p := placement.Problem{Interacts: w.interacts, Budget: int(w.pl.args.SearchBudget)}
 	for _, c := range w.classes {
 		p.Classes = append(p.Classes, placement.Class{Weight: weight(c.pod), Nodes: c.nodes})
 	}

@@ -28,6 +28,10 @@ type PodGangArgs struct {
 
 	// StatusPolicy says what is written to the status of a PodGang.
 	StatusPolicy StatusPolicy
+
+	// SearchBudget is the number of placements tried for a gang that does not fit
+	// at once.
+	SearchBudget int32
 }
 
 // PodGangResourcesArgs are the arguments of plugin PodGangResources. They have

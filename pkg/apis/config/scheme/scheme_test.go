@@ -46,13 +46,14 @@ func TestArgumentsAreDecodedToInternalTypes(t *testing.T) {
 	got := args(t, head+`
   pluginConfig:
   - name: PodGang
-    args: {permitTimeout: 90s, statusPolicy: ScoreOnly}
+    args: {permitTimeout: 90s, statusPolicy: ScoreOnly, searchBudget: 500}
   - name: PodGangResources
     args: {filterTimeout: 0s, bindingTimeout: 1m}
 `)
 	wantGang := &config.PodGangArgs{
 		PermitTimeout: metav1.Duration{Duration: 90 * time.Second},
 		StatusPolicy:  config.StatusPolicyScoreOnly,
+		SearchBudget:  500,
 	}
 	if diff := cmp.Diff(runtime.Object(wantGang), got["PodGang"]); diff != "" {
 		t.Errorf("PodGang (-want +got):\n%s", diff)

@@ -8,10 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	schedconfigv1 "k8s.io/kube-scheduler/config/v1"
 	intreev1 "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
+	"k8s.io/utils/ptr"
 )
 
 // DefaultPermitTimeout is the default of PodGangArgs.PermitTimeout.
 const DefaultPermitTimeout = 30 * time.Second
+
+// DefaultSearchBudget is the default of PodGangArgs.SearchBudget.
+const DefaultSearchBudget = 10000
 
 // SetDefaults_PodGangArgs fills the fields that were left out.
 func SetDefaults_PodGangArgs(obj *PodGangArgs) { //nolint:revive // defaulter-gen finds the function by this name
@@ -20,6 +24,9 @@ func SetDefaults_PodGangArgs(obj *PodGangArgs) { //nolint:revive // defaulter-ge
 	}
 	if obj.StatusPolicy == "" {
 		obj.StatusPolicy = StatusPolicyFull
+	}
+	if obj.SearchBudget == nil {
+		obj.SearchBudget = ptr.To[int32](DefaultSearchBudget)
 	}
 }
 

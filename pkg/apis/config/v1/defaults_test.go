@@ -13,6 +13,7 @@ import (
 	"k8s.io/component-base/featuregate"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/utils/ptr"
 )
 
 func duration(d time.Duration) *metav1.Duration {
@@ -29,17 +30,17 @@ func TestDefaults(t *testing.T) {
 		{
 			name: "PodGangArgs, nothing set",
 			in:   &PodGangArgs{},
-			want: &PodGangArgs{PermitTimeout: duration(30 * time.Second), StatusPolicy: StatusPolicyFull},
+			want: &PodGangArgs{PermitTimeout: duration(30 * time.Second), StatusPolicy: StatusPolicyFull, SearchBudget: ptr.To[int32](10000)},
 		},
 		{
 			name: "PodGangArgs, what is set stays",
-			in:   &PodGangArgs{PermitTimeout: duration(time.Minute), StatusPolicy: StatusPolicyScoreOnly},
-			want: &PodGangArgs{PermitTimeout: duration(time.Minute), StatusPolicy: StatusPolicyScoreOnly},
+			in:   &PodGangArgs{PermitTimeout: duration(time.Minute), StatusPolicy: StatusPolicyScoreOnly, SearchBudget: ptr.To[int32](7)},
+			want: &PodGangArgs{PermitTimeout: duration(time.Minute), StatusPolicy: StatusPolicyScoreOnly, SearchBudget: ptr.To[int32](7)},
 		},
 		{
 			name: "PodGangArgs, zero is a value, not an absent field",
 			in:   &PodGangArgs{PermitTimeout: duration(0)},
-			want: &PodGangArgs{PermitTimeout: duration(0), StatusPolicy: StatusPolicyFull},
+			want: &PodGangArgs{PermitTimeout: duration(0), StatusPolicy: StatusPolicyFull, SearchBudget: ptr.To[int32](10000)},
 		},
 		{
 			name: "PodGangResourcesArgs, nothing set",

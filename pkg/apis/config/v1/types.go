@@ -43,6 +43,18 @@ type PodGangArgs struct {
 	// the phase is left to Grove's operator, which leaves it at Pending.
 	// +optional
 	StatusPolicy StatusPolicy `json:"statusPolicy,omitempty"`
+
+	// SearchBudget bounds the search for a gang that does not fit at once although
+	// each kind of its pods does: it is the number of placements, one pod on one
+	// node, that are tried before the gang is told to wait. A gang that the search
+	// was cut short for says so.
+	//
+	// A number from 100 to 1000000; default 10000, which takes up to about a second.
+	// At 100, gangs with several kinds of pods wait on a nearly full cluster
+	// although there is a place for them. At 1000000, one such gang can stop all
+	// scheduling for minutes.
+	// +optional
+	SearchBudget *int32 `json:"searchBudget,omitempty"`
 }
 
 // PodGangResourcesArgs are the arguments of plugin PodGangResources, which

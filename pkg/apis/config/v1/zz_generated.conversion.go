@@ -51,6 +51,9 @@ func autoConvert_v1_PodGangArgs_To_config_PodGangArgs(in *PodGangArgs, out *conf
 		return err
 	}
 	out.StatusPolicy = config.StatusPolicy(in.StatusPolicy)
+	if err := metav1.Convert_Pointer_int32_To_int32(&in.SearchBudget, &out.SearchBudget, s); err != nil {
+		return err
+	}
 	return nil
 }
 
@@ -64,6 +67,9 @@ func autoConvert_config_PodGangArgs_To_v1_PodGangArgs(in *config.PodGangArgs, ou
 		return err
 	}
 	out.StatusPolicy = StatusPolicy(in.StatusPolicy)
+	if err := metav1.Convert_int32_To_Pointer_int32(&in.SearchBudget, &out.SearchBudget, s); err != nil {
+		return err
+	}
 	return nil
 }
 

@@ -19,6 +19,9 @@ const (
 	// maxPermitTimeout stays under the 15 minutes at which the scheduler
 	// framework ends every wait, so that it is the plugin that rolls back.
 	maxPermitTimeout = 14 * time.Minute
+
+	minSearchBudget = 100
+	maxSearchBudget = 1000000
 )
 
 // ValidatePodGangArgs returns nil or an aggregate of one field.Error for each
@@ -35,6 +38,9 @@ func ValidatePodGangArgs(path *field.Path, args *config.PodGangArgs) error {
 	default:
 		errs = append(errs, field.NotSupported(path.Child("statusPolicy"), args.StatusPolicy,
 			[]config.StatusPolicy{config.StatusPolicyFull, config.StatusPolicyScoreOnly}))
+	}
+	if n := args.SearchBudget; n < minSearchBudget || n > maxSearchBudget {
+		errs = append(errs, field.Invalid(path.Child("searchBudget"), n, "must be from 100 to 1000000"))
 	}
 	return errs.ToAggregate()
 }

@@ -3,6 +3,7 @@
 package validation
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -29,8 +30,14 @@ func TestValidatePodGangArgs(t *testing.T) {
 		name   string
 		wait   time.Duration
 		policy config.StatusPolicy
+		budget int32 // 0 means the default, 10000
 		want   string
 	}{
+		{name: "smallest budget", wait: time.Second, policy: config.StatusPolicyFull, budget: 100},
+		{name: "largest budget", wait: time.Second, policy: config.StatusPolicyFull, budget: 1000000},
+		{name: "budget below the smallest", wait: time.Second, policy: config.StatusPolicyFull, budget: 99, want: `args.searchBudget: Invalid value: 99: must be from 100 to 1000000`},
+		{name: "budget above the largest", wait: time.Second, policy: config.StatusPolicyFull, budget: 1000001, want: `args.searchBudget: Invalid value: 1000001: must be from 100 to 1000000`},
+		{name: "negative budget", wait: time.Second, policy: config.StatusPolicyFull, budget: -1, want: `args.searchBudget: Invalid value: -1: must be from 100 to 1000000`},
 		{name: "shortest wait", wait: time.Second, policy: config.StatusPolicyFull},
 		{name: "longest wait", wait: 14 * time.Minute, policy: config.StatusPolicyScoreOnly},
 		{name: "no wait", policy: config.StatusPolicyFull, want: `args.permitTimeout: Invalid value: "0s": ` + limits},
@@ -46,7 +53,7 @@ func TestValidatePodGangArgs(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			args := &config.PodGangArgs{PermitTimeout: metav1.Duration{Duration: tc.wait}, StatusPolicy: tc.policy}
+			args := &config.PodGangArgs{PermitTimeout: metav1.Duration{Duration: tc.wait}, StatusPolicy: tc.policy, SearchBudget: cmp.Or(tc.budget, 10000)}
 			if got := message(ValidatePodGangArgs(field.NewPath("args"), args)); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
