@@ -1,0 +1,101 @@
+# make help lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+BIN := $(CURDIR)/bin
+# Tests run components out of here; so does the lab.
+export PODGANG_BIN_DIR := $(BIN)
+
+# The Kubernetes version that the binaries say they are: that of the libraries in
+# them. Without it they call themselves v0.0.0-master, and feature gates of an
+# emulated older version come out wrong.
+KUBE_VERSION := $(shell sed -n 's,^[[:space:]]*k8s.io/kubernetes \(v[0-9.]*\)$$,\1,p' go.mod)
+KUBE_MAJOR := $(word 1,$(subst ., ,$(KUBE_VERSION:v%=%)))
+KUBE_MINOR := $(word 2,$(subst ., ,$(KUBE_VERSION:v%=%)))
+VERSION_VARS := gitVersion=$(KUBE_VERSION) gitMajor=$(KUBE_MAJOR) gitMinor=$(KUBE_MINOR) gitCommit= gitTreeState=clean
+# Constant values only (the build date stays at its default, 1970), and no stamp of
+# the repository: the same source gives the same binary, and nothing is linked anew
+# after a commit.
+LDFLAGS := -s -w $(foreach v,$(VERSION_VARS),-X k8s.io/component-base/version.$(v) -X k8s.io/client-go/pkg/version.$(v))
+BUILD_FLAGS := -buildvcs=false -ldflags "$(LDFLAGS)"
+
+# cmd/podgang-lab is left to the end-to-end tests: it links all of Kubernetes, and
+# would have it compiled a second time for the race detector.
+UNIT_PACKAGES := ./pkg/... ./plugins/... ./manifests/... ./examples/... ./cmd/podgang-scheduler/...
+
+CONTROLLER_GEN := $(BIN)/tools/controller-gen
+CONVERSION_GEN := $(BIN)/tools/conversion-gen
+DEFAULTER_GEN := $(BIN)/tools/defaulter-gen
+GOLANGCI_LINT := $(BIN)/tools/golangci-lint
+
+##@ Use
+
+.PHONY: help
+help: ## Show this list.
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# The Go build cache knows what is out of date, so the commands are always built.
+.PHONY: build
+build: ## Build the commands into bin (a first time takes minutes).
+	@echo "building the commands and kwok with Kubernetes $(KUBE_VERSION) into bin"
+	$(GO) build $(BUILD_FLAGS) -o $(BIN)/ ./cmd/...
+	$(GO) -C hack/kwok build -buildvcs=false -ldflags "-s -w" -o $(BIN)/kwok sigs.k8s.io/kwok/cmd/kwok
+
+.PHONY: scheduler
+scheduler: ## Build bin/podgang-scheduler alone, as an image needs it.
+	$(GO) build $(BUILD_FLAGS) -o $(BIN)/ ./cmd/podgang-scheduler
+
+.PHONY: demo
+demo: build ## Show a gang that waits whole and starts whole, on a control plane of its own.
+	$(BIN)/podgang-lab demo
+
+##@ Test
+
+.PHONY: test
+test: build test-unit test-e2e ## Build, then run all tests.
+
+.PHONY: test-unit
+test-unit: ## Run the unit tests, with the race detector (needs a C compiler).
+	CGO_ENABLED=1 $(GO) test -race -timeout 10m $(UNIT_PACKAGES)
+
+# What they test is in bin, which the test cache does not see: hence -count=1. One
+# package at a time, because each brings up control planes.
+.PHONY: test-e2e
+test-e2e: ## Run the end-to-end tests on what is in bin.
+	$(GO) test -count=1 -p 1 -timeout 20m ./test/...
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## Check style, formatting, import direction and suspicious code.
+	$(GOLANGCI_LINT) run ./...
+
+.PHONY: verify
+verify: ## Check that generated files, module files and manifests are up to date.
+	hack/verify.sh
+
+##@ Maintain
+
+.PHONY: generate
+generate: $(CONTROLLER_GEN) $(CONVERSION_GEN) $(DEFAULTER_GEN) ## Generate deep copies, conversions, defaults and the CRD.
+	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./pkg/apis/...
+	$(CONVERSION_GEN) --go-header-file hack/boilerplate.go.txt --output-file zz_generated.conversion.go ./pkg/apis/config/v1
+	$(DEFAULTER_GEN) --go-header-file hack/boilerplate.go.txt --output-file zz_generated.defaults.go ./pkg/apis/config/v1
+# "Dangerous" is a floating point number: Grove's placementScore is one.
+	$(CONTROLLER_GEN) crd:allowDangerousTypes=true paths=./pkg/apis/scheduler/... output:crd:dir=manifests/crd
+
+.PHONY: clean
+clean: ## Remove what was built. The caches of Go stay.
+	rm -rf $(BIN)
+
+# Tools, each pinned in the go.mod of its module.
+
+$(CONTROLLER_GEN): hack/tools/generate/go.mod hack/tools/generate/go.sum
+	$(GO) -C hack/tools/generate build -buildvcs=false -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
+
+$(CONVERSION_GEN) $(DEFAULTER_GEN): hack/tools/generate/go.mod hack/tools/generate/go.sum
+	$(GO) -C hack/tools/generate build -buildvcs=false -o $@ k8s.io/code-generator/cmd/$(@F)
+
+$(GOLANGCI_LINT): hack/tools/lint/go.mod hack/tools/lint/go.sum
+	$(GO) -C hack/tools/lint build -buildvcs=false -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
