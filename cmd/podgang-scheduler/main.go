@@ -23,8 +23,8 @@ PodGang objects. It plans a whole gang once, reserves every device of it, and
 binds all of it or none of it. Pods outside gangs are scheduled as by
 kube-scheduler, whose flags and configuration file it takes.
 
-The configuration has to enable the plugins PodGang and PodGangResources and to
-disable DynamicResources, for which PodGangResources stands in; the one in
+The configuration has to enable the plugins PodGang, PodGangGate and
+PodGangResources and to disable DynamicResources, for which PodGangResources stands in; the one in
 manifests/base/config.yaml does.
 
 It is built from Kubernetes 1.37 and works with API servers from 1.34 on. With a

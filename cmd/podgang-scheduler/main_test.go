@@ -93,7 +93,8 @@ func TestShippedConfigurationEnablesThePlugins(t *testing.T) {
 		t.Errorf("queue order (-want +got):\n%s", diff)
 	}
 	for plugin, want := range map[string][]string{
-		"PodGang":          {"PreEnqueue", "QueueSort", "PreFilter", "PostFilter", "Reserve", "Permit", "Bind", "PostBind"},
+		"PodGangGate":      {"PreEnqueue"},
+		"PodGang":          {"QueueSort", "PreFilter", "PostFilter", "Reserve", "Permit", "Bind", "PostBind"},
 		"PodGangResources": {"PreFilter", "Filter", "PostFilter", "Reserve", "PreBind"},
 	} {
 		got := points(enabled, plugin)
@@ -113,6 +114,9 @@ func TestShippedConfigurationPutsThePluginsFirst(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"PodGang", "PodGangResources", "DefaultPreemption"}, names(enabled.PostFilter)); diff != "" {
 		t.Errorf("PostFilter (-want +got):\n%s", diff)
+	}
+	if first := names(enabled.PreFilter)[0]; first != "PodGang" {
+		t.Errorf("the first PreFilter is %s, want PodGang", first)
 	}
 	if diff := cmp.Diff([]string{"PodGang", "DefaultBinder"}, names(enabled.Bind)); diff != "" {
 		t.Errorf("Bind (-want +got):\n%s", diff)
@@ -138,7 +142,7 @@ profiles: [{schedulerName: podgang-scheduler}]
 	}
 	strip := func(set schedconfig.PluginSet) []string {
 		return slices.DeleteFunc(names(set), func(name string) bool {
-			return slices.Contains([]string{"PodGang", "PodGangResources", "DynamicResources", "PrioritySort"}, name)
+			return slices.Contains([]string{"PodGang", "PodGangGate", "PodGangResources", "DynamicResources", "PrioritySort"}, name)
 		})
 	}
 	for point, pair := range map[string][2]schedconfig.PluginSet{

@@ -18,6 +18,8 @@ type View struct {
 	// AnyBound: a member is bound. Satisfied: every group has its floor bound.
 	// Running: every group has its floor running, and a member is bound.
 	AnyBound, Satisfied, Running bool
+	// Attempting: an attempt is under way, or its members are on their way out.
+	Attempting bool
 	// Ours: a member is for this scheduler.
 	Ours bool
 	// Waiting are the members that wait for this scheduler, by name. Those with a
@@ -42,7 +44,7 @@ func (i *Index) View(key Key) (view View, ok bool) {
 		return View{}, false
 	}
 	t := i.countOf(g)
-	view = View{Object: g.object, Blocked: t.blocked}
+	view = View{Object: g.object, Blocked: t.blocked, Attempting: g.attempt != nil}
 	if g.object != nil {
 		view.AnyBound = t.anyBound()
 		view.Satisfied = t.satisfied()

@@ -192,7 +192,11 @@ func (r *Reporter) report(ctx context.Context, key gang.Key) error {
 	}
 	var errs []error
 	if view.Object != nil {
-		errs = append(errs, r.writeEvents(ctx, view.Object, due.events), r.writePhase(ctx, key, view))
+		if err := r.writeEvents(ctx, view.Object, due.events); err != nil {
+			r.update(key, func(n *note) { n.untell(due.events) })
+			errs = append(errs, err)
+		}
+		errs = append(errs, r.writePhase(ctx, key, view))
 	}
 	for _, waiting := range view.Waiting {
 		v := due.verdict
@@ -244,7 +248,9 @@ func (r *Reporter) due(key gang.Key, view gang.View) dueReport {
 		}
 		n.waited = n.waited || !view.Satisfied
 		if wait := n.toldAt.Add(pause).Sub(now); wait > 0 && (tell != n.told || n.undone != "") {
-			due.again = max(due.again, wait)
+			if due.again == 0 || wait < due.again {
+				due.again = wait
+			}
 			return
 		}
 		due.events = n.tell(tell, now)
@@ -285,6 +291,19 @@ func (n *note) tell(v verdict, now time.Time) []event {
 		n.toldAt = now
 	}
 	return due
+}
+
+// untell takes back events that could not be created, so that they are due again.
+func (n *note) untell(failed []event) {
+	for _, e := range failed {
+		switch {
+		case e.reason == ReasonUndone && n.undone == "":
+			n.undone = e.note
+		case e.reason == n.told.reason:
+			n.told = verdict{}
+		}
+	}
+	n.toldAt = time.Time{}
 }
 
 // reasonsOf joins the reasons of a gang and its members that do not wait for

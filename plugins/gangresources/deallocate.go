@@ -25,7 +25,7 @@ const deallocateTimeout = 10 * time.Second
 // where it knows that the write has succeeded; the allocation would hold its
 // devices until the pod is scheduled again.
 func (p *Plugin) unprepare(ctx context.Context, r *Reservation) {
-	if !r.prepared.Load() {
+	if !r.prepared.Load() && (len(r.shared) == 0 || !r.group.written.Load()) {
 		return
 	}
 	unlock := p.claimLocks.lock(r.shared)

@@ -46,6 +46,9 @@ type Plugin struct {
 	// at by the plan and not before. Set once, before the first pod is queued.
 	isMember func(*v1.Pod) bool
 
+	// book knows who holds each device.
+	book *deviceBook
+
 	// claimLocks serialises writes to a claim that members of a gang share.
 	claimLocks keyedMutex
 
@@ -93,8 +96,13 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 	if err != nil {
 		return nil, err
 	}
+	book := newDeviceBook()
+	if _, err := handle.SharedInformerFactory().Resource().V1().ResourceClaims().Informer().AddEventHandler(book.handlers()); err != nil {
+		return nil, fmt.Errorf("plugin %s: watch claims: %w", Name, err)
+	}
 	return &Plugin{
 		DynamicResources: inTree,
+		book:             book,
 		handle:           handle,
 		manager:          manager,
 		features:         features,

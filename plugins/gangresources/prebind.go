@@ -5,7 +5,6 @@ package gangresources
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -15,53 +14,49 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 )
 
-// PreBind writes allocation and reservation of the claims to the API.
-//
-// A claim that members of a gang share is written by the first of them. The
-// in-tree plugin refuses it for the others ("got allocated elsewhere"), so they
-// look at the claim again and then only add themselves to its users.
+// PreBind writes allocation and reservation of the claims to the API. Claims that
+// members of a gang share are written once for all of them, by the first that
+// comes here; the others find themselves among the users. At the end no other
+// claim may hold a device of theirs.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	r := reservationOf(state)
-	if r != nil {
-		r.prepared.Store(true)
-	}
-	if r == nil || len(r.shared) == 0 {
+	if r == nil {
 		return p.DynamicResources.PreBind(ctx, state, pod, nodeName)
+	}
+	r.prepared.Store(true)
+	status := p.prepare(ctx, state, r)
+	if err := status.AsError(); err != nil {
+		r.failure.Store(&err)
+	}
+	return status
+}
+
+func (p *Plugin) prepare(ctx context.Context, state fwk.CycleState, r *Reservation) *fwk.Status {
+	if status := p.prepareShared(ctx, state, r); !status.IsSuccess() {
+		return status
+	}
+	if status := p.DynamicResources.PreBind(ctx, state, r.pod, r.node); !status.IsSuccess() {
+		return status
+	}
+	if err := p.exclusive(ctx, r); err != nil {
+		return fwk.AsStatus(err)
+	}
+	return nil
+}
+
+// prepareShared writes the claims that the member shares, if no other member has,
+// and has the in-tree plugin look at them again: it would refuse a claim that has
+// been allocated since the plan ("got allocated elsewhere").
+func (p *Plugin) prepareShared(ctx context.Context, state fwk.CycleState, r *Reservation) *fwk.Status {
+	if len(r.shared) == 0 {
+		return nil
 	}
 	unlock := p.claimLocks.lock(r.shared)
 	defer unlock()
-	written, err := p.sharedWritten(r)
-	if err != nil {
+	if err := p.writeShared(ctx, r); err != nil {
 		return fwk.AsStatus(err)
 	}
-	if written {
-		if status := p.adoptWritten(ctx, state, r); !status.IsSuccess() {
-			return status
-		}
-	}
-	return p.DynamicResources.PreBind(ctx, state, pod, nodeName)
-}
-
-// sharedWritten reports whether another member has written a shared claim of
-// this one. It is an error when a shared claim is neither written nor pending
-// any more: the gang has been undone, and the devices may be somebody else's.
-// The caller holds the locks of the shared claims.
-func (p *Plugin) sharedWritten(r *Reservation) (bool, error) {
-	claims, err := p.claimsOf(r.pod)
-	if err != nil {
-		return false, err
-	}
-	written := false
-	for _, claim := range claims {
-		switch {
-		case !slices.Contains(r.shared, claim.UID):
-		case claim.Status.Allocation != nil:
-			written = true
-		case p.manager.ResourceClaims().GetPendingAllocation(claim.UID) == nil:
-			return false, fmt.Errorf("the reservation of shared claim %s/%s was undone", claim.Namespace, claim.Name)
-		}
-	}
-	return written, nil
+	return p.adoptWritten(ctx, state, r)
 }
 
 // claimsOf returns the pod's claims as last seen or written.
@@ -85,9 +80,9 @@ func (p *Plugin) claimsOf(pod *v1.Pod) ([]*resourceapi.ResourceClaim, error) {
 }
 
 // adoptWritten lets the in-tree plugin look again at the claims of a member of
-// which some have been written by another member, and replaces the member's
-// state by what it finds. Claims not yet written keep their pending allocation,
-// which the plugin finds through the state that the gang shares.
+// which some have been written since the plan, and replaces the member's state by
+// what it finds. Claims not yet written keep their pending allocation, which the
+// plugin finds through the state that the gang shares.
 func (p *Plugin) adoptWritten(ctx context.Context, state fwk.CycleState, r *Reservation) *fwk.Status {
 	node, err := p.handle.SharedInformerFactory().Core().V1().Nodes().Lister().Get(r.node)
 	if err != nil {

@@ -27,8 +27,10 @@ type Reservation struct {
 	// shared are the UIDs of the claims that this member allocates and that other
 	// members of the gang hold as well.
 	shared []types.UID
-	// prepared is set when PreBind has begun to write claims.
+	// prepared is set when PreBind has begun to write claims, and failure to why
+	// it did not succeed.
 	prepared atomic.Bool
+	failure  atomic.Pointer[error]
 	// group is common to the members that were reserved together.
 	group *sharedState
 
@@ -43,6 +45,12 @@ type sharedState struct {
 	// belongs to the session.
 	mu    sync.Mutex
 	cycle fwk.PodGroupCycleState
+
+	// users are the members that use each claim which the gang allocates. Set when
+	// the gang is reserved, and read-only since.
+	users map[types.UID][]*v1.Pod
+	// written is set when a shared claim may have been written for all of them.
+	written atomic.Bool
 }
 
 // Clone returns the reservation itself: there is one per member.
@@ -50,19 +58,14 @@ func (r *Reservation) Clone() fwk.StateData { return r }
 
 // addReservations records what Session.Reserve has made visible.
 func (p *Plugin) addReservations(allocations []*Allocation, group *sharedState) []*Reservation {
-	sharers := make(map[types.UID]int)
-	for _, a := range allocations {
-		for _, signal := range a.signals {
-			sharers[signal.uid]++
-		}
-	}
+	group.users = usersOf(allocations)
 	reservations := make([]*Reservation, 0, len(allocations))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range allocations {
 		r := &Reservation{plugin: p, pod: a.Pod, node: a.Node, state: a.state, group: group}
 		for _, signal := range a.signals {
-			if sharers[signal.uid] > 1 {
+			if len(group.users[signal.uid]) > 1 {
 				r.shared = append(r.shared, signal.uid)
 			}
 		}
@@ -95,6 +98,10 @@ func (r *Reservation) Release(ctx context.Context) {
 	state := framework.NewCycleState()
 	state.Write(dynamicresources.Name, r.state)
 	r.releaseWith(ctx, state)
+	if len(r.shared) > 0 && r.group.written.Load() {
+		// Another member has entered this one as a user of a shared claim.
+		go r.plugin.unprepare(ctx, r)
+	}
 }
 
 func (r *Reservation) releaseWith(ctx context.Context, state fwk.CycleState) {
@@ -144,4 +151,15 @@ func Bound(state fwk.CycleState) {
 	if r := reservationOf(state); r != nil {
 		r.Done()
 	}
+}
+
+// Failure returns why the claims of a member could not be prepared in this cycle,
+// nil if that is not what ended it.
+func Failure(state fwk.CycleState) error {
+	if r := reservationOf(state); r != nil {
+		if err := r.failure.Load(); err != nil {
+			return *err
+		}
+	}
+	return nil
 }

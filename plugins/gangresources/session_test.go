@@ -102,17 +102,11 @@ func TestSharedClaimIsAllocatedOnceForTheGang(t *testing.T) {
 	noError(t, err)
 
 	stateA, stateB := f.cycle(podA, "n1"), f.cycle(podB, "n1")
-	for name, status := range map[string]error{
-		"a": f.plugin.PreBind(f.ctx, stateA, podA, "n1").AsError(),
-		"b": f.plugin.PreBind(f.ctx, stateB, podB, "n1").AsError(),
-	} {
-		if status != nil {
-			t.Fatalf("PreBind of %s: %v", name, status)
-		}
-	}
+	noError(t, f.plugin.PreBind(f.ctx, stateA, podA, "n1").AsError())
 	if got := len(f.claim("shared").Status.ReservedFor); got != 2 {
-		t.Errorf("the shared claim is reserved for %d pods, want 2", got)
+		t.Errorf("the first member has written %d users of the shared claim, want both", got)
 	}
+	noError(t, f.plugin.PreBind(f.ctx, stateB, podB, "n1").AsError())
 	if devicesOf(f.claim("a")) == "" || devicesOf(f.claim("b")) == "" {
 		t.Errorf("claims of their own: a has %q, b has %q, want one device each", devicesOf(f.claim("a")), devicesOf(f.claim("b")))
 	}
@@ -132,8 +126,8 @@ func TestSharedClaimIsClearedWhenTheGangIsUndoneHalfWay(t *testing.T) {
 	noError(t, f.plugin.PreBind(f.ctx, stateA, podA, "n1").AsError())
 
 	f.plugin.Unreserve(f.ctx, stateA, podA, "n1")
-	if err := f.plugin.PreBind(f.ctx, stateB, podB, "n1").AsError(); err == nil {
-		t.Error("PreBind of the other member wrote devices that were given back")
+	if got := devicesOf(f.claim("shared")); got == "" {
+		t.Error("the shared claim was cleared under the member that still uses it")
 	}
 	f.plugin.Unreserve(f.ctx, stateB, podB, "n1")
 	for _, name := range []string{"shared", "a", "b"} {
@@ -212,5 +206,34 @@ func TestRefusalNamesWhatIsMissing(t *testing.T) {
 				t.Errorf("got %q, want it to name %q", status.Message(), tc.want)
 			}
 		})
+	}
+}
+
+func TestDeviceGivenAwayTwiceIsFoundBeforeBinding(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("a", 1), makeClaim("other", 1))...)
+	pod := makePod("a", "a")
+	s := f.session()
+	_, err := s.Reserve([]*Allocation{f.allocate(s, pod, "n1")})
+	noError(t, err)
+	state := f.cycle(pod, "n1")
+
+	// Another scheduler allocates the same device before our write.
+	other := f.claim("other")
+	other.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: driver, Pool: "n1", Device: "gpu-0"}},
+	}}
+	_, err = f.client.ResourceV1().ResourceClaims(namespace).UpdateStatus(f.ctx, other, metav1.UpdateOptions{})
+	noError(t, err)
+
+	err = f.plugin.PreBind(f.ctx, state, pod, "n1").AsError()
+	if err == nil || !strings.Contains(err.Error(), "default/other") || !strings.Contains(err.Error(), "gpu-0") {
+		t.Fatalf("got error %v, want one that names the device and claim default/other", err)
+	}
+	f.plugin.Unreserve(f.ctx, state, pod, "n1")
+	if got := devicesOf(f.claim("a")); got != "" {
+		t.Errorf("our claim keeps devices %q, want none: ours yields", got)
+	}
+	if got := devicesOf(f.claim("other")); got == "" {
+		t.Error("the other scheduler's claim was cleared")
 	}
 }

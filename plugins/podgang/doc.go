@@ -3,7 +3,8 @@
 // Package podgang is the plugin PodGang: it schedules the pods of a Grove PodGang
 // together or not at all.
 //
-// What happens to a gang, by extension point (one file each):
+// What happens to a gang, by extension point (one file each; PreEnqueue is the
+// small plugin PodGangGate, the rest the plugin PodGang):
 //
 //   - PreEnqueue keeps members out of the queue until their gang is ready, and
 //     then lets one in, the leader.

@@ -25,6 +25,7 @@ func (pl *Plugin) apply(ctx context.Context, effects gang.Effects) {
 	}
 	for _, key := range effects.Changed {
 		pl.reports.Changed(key)
+		pl.reclaims.changed(key)
 	}
 	pl.activate(logger, effects.Activate)
 	for _, retry := range effects.Retry {

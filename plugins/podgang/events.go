@@ -5,6 +5,7 @@ package podgang
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -102,6 +103,9 @@ func checkProfile(own profile) error {
 		if p.Name == dynamicresources.Name {
 			return fmt.Errorf("profile %s enables both %s and PodGangResources: disable %s under plugins.multiPoint", own.ProfileName(), dynamicresources.Name, dynamicresources.Name)
 		}
+	}
+	if !slices.ContainsFunc(plugins.PreEnqueue.Enabled, func(p schedulerconfig.Plugin) bool { return p.Name == GateName }) {
+		return fmt.Errorf("profile %s enables plugin %s without %s: enable both under plugins.multiPoint", own.ProfileName(), Name, GateName)
 	}
 	for _, extender := range own.Extenders() {
 		if extender.IsBinder() {

@@ -30,6 +30,8 @@ type Plugin struct {
 	handle  fwk.Handle
 	index   *gang.Index
 	reports *report.Reporter
+	// reclaims clears claims that a dead attempt has left allocated.
+	reclaims *reclaimer
 	// waits remembers why gangs did not fit, for the queueing hints.
 	waits *waitBook
 	// bystanders remembers other pods that were refused meanwhile.
@@ -47,7 +49,6 @@ type Plugin struct {
 
 var (
 	_ fwk.QueueSortPlugin   = &Plugin{}
-	_ fwk.PreEnqueuePlugin  = &Plugin{}
 	_ fwk.PreFilterPlugin   = &Plugin{}
 	_ fwk.PostFilterPlugin  = &Plugin{}
 	_ fwk.ReservePlugin     = &Plugin{}
@@ -89,6 +90,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle, findResour
 		findResources:   findResources,
 	}
 	pl.index = gang.NewIndex(handle.ProfileName(), pl.getPod)
+	pl.reclaims = newReclaimer(pl)
 	if err := pl.watch(ctx); err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}

@@ -8,7 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -85,7 +84,7 @@ func (pl *Plugin) lead(ctx context.Context, leader *v1.Pod) *fwk.Status {
 	if refusal != nil {
 		pl.waits.set(key, leader, refusal.blockers)
 		pl.reports.Waits(key, refusal.message, refusal.podMessage(leader))
-		pl.reclaim(ctx, snapshot)
+		pl.reclaims.refused(key)
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, refusal.message)
 	}
 	if err := pl.begin(ctx, key, plan); err != nil {
@@ -93,31 +92,6 @@ func (pl *Plugin) lead(ctx context.Context, leader *v1.Pod) *fwk.Status {
 	}
 	pl.waits.clear(key)
 	return nil
-}
-
-// reclaim clears, in the background, claims of a gang that does not fit which are
-// allocated from an attempt that died with its scheduler. They confine members to
-// nodes that will not do, and keep their devices from others.
-func (pl *Plugin) reclaim(ctx context.Context, snapshot gang.Snapshot) {
-	var holders []*v1.Pod
-	for _, group := range snapshot.Groups {
-		for _, pod := range group.Floors {
-			if pl.resources.HoldsAllocation(pod) {
-				holders = append(holders, pod)
-			}
-		}
-	}
-	if len(holders) == 0 {
-		return
-	}
-	ctx = context.WithoutCancel(ctx)
-	go func() {
-		for _, pod := range holders {
-			if err := pl.resources.Reclaim(ctx, pod); err != nil {
-				klog.FromContext(ctx).Error(err, "Allocation of a gang that does not fit stays", "pod", klog.KObj(pod))
-			}
-		}
-	}()
 }
 
 // letIn has the scheduler activate planned members at the end of the leader's

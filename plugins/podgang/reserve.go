@@ -4,9 +4,12 @@ package podgang
 
 import (
 	"context"
+	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/podgang/podgang-scheduler/plugins/gangresources"
 )
 
 // Reserve marks that the member's cycle is under way. What a planned member needs
@@ -32,5 +35,9 @@ func (pl *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.P
 		pl.apply(ctx, pl.index.Forget(pod))
 		return
 	}
-	pl.apply(ctx, pl.index.Leave(ticket, "pod "+pod.Name+" could not be bound to node "+node))
+	reason := fmt.Sprintf("pod %s could not be bound to node %s", pod.Name, node)
+	if err := gangresources.Failure(state); err != nil {
+		reason += ": " + err.Error()
+	}
+	pl.apply(ctx, pl.index.Leave(ticket, reason))
 }

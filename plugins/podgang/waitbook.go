@@ -71,6 +71,13 @@ func (b *waitBook) blockedBy(key gang.Key, leader types.UID, plugin string) []*v
 	return w.blockers[plugin]
 }
 
+// refused reports whether the gang did not fit at its last attempt.
+func (b *waitBook) refused(key gang.Key) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waits[key].blockers) > 0
+}
+
 // leaders returns the leaders of all gangs that wait.
 func (b *waitBook) leaders() []*v1.Pod {
 	b.mu.Lock()

@@ -205,6 +205,7 @@ func (pl *Plugin) watchPods(ctx context.Context) error {
 		// (delayCacheUntilActive), and so does the reporter.
 		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 			pl.apply(ctx, pl.index.Resync())
+			go pl.reclaims.run(ctx)
 			pl.reports.Run(ctx)
 		}
 	}()

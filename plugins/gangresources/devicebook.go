@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangresources
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/utils/ptr"
+)
+
+// deviceBook knows which claims hold each device, as the API has it. The API does
+// not keep two schedulers from allocating one device to two claims when they
+// decide in the same moment; the book is where that shows.
+type deviceBook struct {
+	// mu guards the fields below.
+	mu sync.Mutex
+	// holders are the claims that hold a device whole.
+	holders map[structured.DeviceID]map[types.UID]*resourceapi.ResourceClaim
+	// seen is the highest resource version of a claim in the book.
+	seen uint64
+	// changed is closed, and replaced, when seen grows.
+	changed chan struct{}
+}
+
+func newDeviceBook() *deviceBook {
+	return &deviceBook{
+		holders: make(map[structured.DeviceID]map[types.UID]*resourceapi.ResourceClaim),
+		changed: make(chan struct{}),
+	}
+}
+
+// handlers keep the book up to date from an informer of claims.
+func (b *deviceBook) handlers() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { b.replace(nil, obj) },
+		UpdateFunc: func(old, obj any) { b.replace(old, obj) },
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			b.replace(obj, nil)
+		},
+	}
+}
+
+func (b *deviceBook) replace(before, after any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if claim, ok := before.(*resourceapi.ResourceClaim); ok {
+		for _, id := range wholeDevices(claim) {
+			delete(b.holders[id], claim.UID)
+			if len(b.holders[id]) == 0 {
+				delete(b.holders, id)
+			}
+		}
+	}
+	claim, ok := after.(*resourceapi.ResourceClaim)
+	if !ok {
+		return
+	}
+	for _, id := range wholeDevices(claim) {
+		if b.holders[id] == nil {
+			b.holders[id] = make(map[types.UID]*resourceapi.ResourceClaim, 1)
+		}
+		b.holders[id][claim.UID] = claim
+	}
+	if version, err := strconv.ParseUint(claim.ResourceVersion, 10, 64); err == nil && version > b.seen {
+		b.seen = version
+		close(b.changed)
+		b.changed = make(chan struct{})
+	}
+}
+
+// await returns when the book has seen everything up to a version. An informer
+// delivers changes in the order of their versions, so that then every claim that
+// was written before is in the book.
+func (b *deviceBook) await(ctx context.Context, version string) error {
+	want, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return fmt.Errorf("resource version %q: %w", version, err)
+	}
+	for {
+		b.mu.Lock()
+		seen, changed := b.seen, b.changed
+		b.mu.Unlock()
+		if seen >= want {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for version %s of claims: %w", version, context.Cause(ctx))
+		}
+	}
+}
+
+// conflict names a device of the claim that another claim holds as well; ok is
+// false if there is none.
+func (b *deviceBook) conflict(claim *resourceapi.ResourceClaim) (device string, other *resourceapi.ResourceClaim, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range wholeDevices(claim) {
+		for uid, holder := range b.holders[id] {
+			if uid != claim.UID {
+				return id.String(), holder, true
+			}
+		}
+	}
+	return "", nil, false
+}
+
+// wholeDevices returns the devices that a claim holds for itself alone. Admin
+// access and shares of a device do not exclude other claims.
+func wholeDevices(claim *resourceapi.ResourceClaim) []structured.DeviceID {
+	if claim.Status.Allocation == nil {
+		return nil
+	}
+	var ids []structured.DeviceID
+	for i := range claim.Status.Allocation.Devices.Results {
+		result := &claim.Status.Allocation.Devices.Results[i]
+		if ptr.Deref(result.AdminAccess, false) || result.ShareID != nil {
+			continue
+		}
+		id := structured.MakeDeviceID(result.Driver, result.Pool, result.Device)
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// exclusiveTimeout bounds the wait for the informer after a claim was written.
+const exclusiveTimeout = 10 * time.Second
+
+// ConflictError says that a device was given to two claims.
+type ConflictError struct {
+	Device       string
+	Claim, Other types.NamespacedName
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("device %s of claim %s was also allocated to claim %s: is another scheduler allocating devices of the same nodes?", e.Device, e.Claim, e.Other)
+}
+
+// exclusive checks, after the claims of a member are written, that no other claim
+// holds a device of theirs.
+func (p *Plugin) exclusive(ctx context.Context, r *Reservation) error {
+	ctx, cancel := context.WithTimeout(ctx, exclusiveTimeout)
+	defer cancel()
+	claims, err := p.claimsOf(r.pod)
+	if err != nil {
+		return err
+	}
+	for _, claim := range claims {
+		if len(wholeDevices(claim)) == 0 {
+			continue
+		}
+		if err := p.book.await(ctx, claim.ResourceVersion); err != nil {
+			return err
+		}
+		if device, other, found := p.book.conflict(claim); found {
+			return &ConflictError{
+				Device: device,
+				Claim:  types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name},
+				Other:  types.NamespacedName{Namespace: other.Namespace, Name: other.Name},
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podgang
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/podgang/podgang-scheduler/pkg/gang"
+)
+
+// reclaimDelay is how long a gang must be left alone before claims of members
+// that nobody is placing are looked at.
+const reclaimDelay = time.Second
+
+// reclaimer clears claims that an attempt has left allocated which died with its
+// scheduler. While the gang can be planned, the plan reuses them. When it cannot,
+// they would keep their devices from others for as long as it waits.
+type reclaimer struct {
+	pl    *Plugin
+	queue workqueue.TypedDelayingInterface[gang.Key]
+}
+
+func newReclaimer(pl *Plugin) *reclaimer {
+	return &reclaimer{pl: pl, queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[gang.Key]{Name: "podgang-reclaim"})}
+}
+
+// changed has the gang looked at when it has been left alone for a while.
+func (r *reclaimer) changed(key gang.Key) {
+	r.queue.AddAfter(key, reclaimDelay)
+}
+
+// refused has the gang looked at now: its plan was made with these claims, and
+// there is no place for it.
+func (r *reclaimer) refused(key gang.Key) {
+	r.queue.Add(key)
+}
+
+// run works until the context ends.
+func (r *reclaimer) run(ctx context.Context) {
+	defer r.queue.ShutDown()
+	go func() {
+		for r.next(ctx) {
+		}
+	}()
+	<-ctx.Done()
+}
+
+func (r *reclaimer) next(ctx context.Context) bool {
+	key, shutdown := r.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer r.queue.Done(key)
+	view, ok := r.pl.index.View(key)
+	if !ok || view.Attempting {
+		return true
+	}
+	refused := r.pl.waits.refused(key)
+	for _, waiting := range view.Waiting {
+		if waiting.Reason != "" || refused {
+			r.reclaim(ctx, key, waiting.Pod)
+		}
+	}
+	return true
+}
+
+func (r *reclaimer) reclaim(ctx context.Context, key gang.Key, pod *v1.Pod) {
+	if !r.pl.resources.HoldsAllocation(pod) {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	if err := r.pl.resources.Reclaim(ctx, pod); err != nil {
+		logger.Error(err, "Claims of a pod that waits stay allocated, trying again", "pod", klog.KObj(pod))
+		r.changed(key)
+		return
+	}
+	logger.V(2).Info("Cleared claims that an earlier attempt has left allocated", "pod", klog.KObj(pod))
+}
