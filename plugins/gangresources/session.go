@@ -32,6 +32,8 @@ type Session struct {
 	inventory *devices.Inventory
 	ledger    *devices.Ledger
 	group     *sharedState
+	// users counts the members placed so far that use each claim.
+	users map[types.UID]int
 }
 
 // Allocation is what a session has chosen for one pod on one node.
@@ -44,6 +46,8 @@ type Allocation struct {
 	state fwk.StateData
 	// signals are the claims that the pod allocates or shares.
 	signals []signal
+	// claims are all claims of the pod.
+	claims []types.UID
 }
 
 // NewSession starts planning from the devices that are free now.
@@ -65,6 +69,7 @@ func (p *Plugin) NewSession(ctx context.Context) (*Session, error) {
 		inventory: devices.NewInventory(slices),
 		ledger:    ledger,
 		group:     &sharedState{cycle: framework.NewCycleState()},
+		users:     make(map[types.UID]int),
 	}, nil
 }
 
@@ -115,10 +120,14 @@ func (s *Session) Allocate(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) 
 	view.slices = s.inventory.World(node.Node().Name)
 	view.signals = nil
 
+	claims, status := s.roomInClaims(pod)
+	if !status.IsSuccess() {
+		return nil, status
+	}
 	ordered, shares := s.sharedLast(pod)
 	state := framework.NewCycleState()
 	state.SetPodGroupSchedulingCycle(s.group.cycle)
-	_, status := planner.PreFilter(ctx, state, ordered, nil)
+	_, status = planner.PreFilter(ctx, state, ordered, nil)
 	idle := status.IsSkip()
 	if !status.IsSuccess() && !idle {
 		return nil, status
@@ -141,7 +150,36 @@ func (s *Session) Allocate(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) 
 		s.withdraw(view.signals)
 		return nil, fwk.AsStatus(fmt.Errorf("read the state of plugin %s: %w", dynamicresources.Name, err))
 	}
-	return &Allocation{Pod: pod, Node: node.Node().Name, state: data, signals: view.signals}, nil
+	for _, uid := range claims {
+		s.users[uid]++
+	}
+	return &Allocation{Pod: pod, Node: node.Node().Name, state: data, signals: view.signals, claims: claims}, nil
+}
+
+// roomInClaims returns the UIDs of the pod's claims, or a refusal if one of them
+// has as many users as the API allows.
+func (s *Session) roomInClaims(pod *v1.Pod) ([]types.UID, *fwk.Status) {
+	var uids []types.UID
+	for i := range pod.Spec.ResourceClaims {
+		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+		if err != nil || name == nil {
+			continue
+		}
+		claim, err := s.plugin.manager.ResourceClaims().Get(pod.Namespace, *name)
+		if err != nil {
+			// The in-tree plugin says so in its words.
+			continue
+		}
+		others := len(claim.Status.ReservedFor) + s.users[claim.UID]
+		if resourceclaim.IsReservedForPod(pod, claim, false) {
+			others--
+		}
+		if others >= resourceapi.ResourceClaimReservedForMaxSize {
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("claim %s cannot be used by more than %d pods at once", claim.Name, resourceapi.ResourceClaimReservedForMaxSize))
+		}
+		uids = append(uids, claim.UID)
+	}
+	return uids, nil
 }
 
 // extendedResource reports whether the claim stands for extended resources. It
@@ -185,6 +223,9 @@ func (s *Session) allocated(pod *v1.Pod, entry *v1.PodResourceClaim) bool {
 // Undo takes an allocation back, as if it had not been made.
 func (s *Session) Undo(a *Allocation) {
 	s.withdraw(a.signals)
+	for _, uid := range a.claims {
+		s.users[uid]--
+	}
 }
 
 func (s *Session) withdraw(signals []signal) {

@@ -3,6 +3,7 @@
 package gangresources
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -236,4 +237,19 @@ func TestDeviceGivenAwayTwiceIsFoundBeforeBinding(t *testing.T) {
 	if got := devicesOf(f.claim("other")); got == "" {
 		t.Error("the other scheduler's claim was cleared")
 	}
+}
+
+func TestClaimHasRoomForSoManyUsers(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("shared", 1))...)
+	s := f.session()
+	var last *Allocation
+	for i := range resourceapi.ResourceClaimReservedForMaxSize {
+		last = f.allocate(s, makePod(fmt.Sprintf("p%d", i), "shared"), "n1")
+	}
+	status := f.refuse(s, makePod("one-more", "shared"), "n1")
+	if want := "claim shared cannot be used by more than 256 pods at once"; status.Message() != want {
+		t.Errorf("got %q, want %q", status.Message(), want)
+	}
+	s.Undo(last)
+	f.allocate(s, makePod("one-more", "shared"), "n1")
 }
