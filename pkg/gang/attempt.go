@@ -285,7 +285,7 @@ func (i *Index) assume(pod *v1.Pod, node string) Effects {
 
 // Leave records that a member's cycle ended without binding it. Before
 // PhaseBinding that undoes the attempt when the member is one of the floor.
-func (i *Index) Leave(t *Ticket, reason string) Effects {
+func (i *Index) Leave(t *Ticket, cause Cause, reason string) Effects {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	var effects Effects
@@ -294,7 +294,7 @@ func (i *Index) Leave(t *Ticket, reason string) Effects {
 	case p.ended:
 	case t.Floor && !a.isDecided():
 		if g := i.gangs[a.key]; g != nil && g.attempt == a {
-			effects.Undo = append(effects.Undo, i.rollBack(g, reason))
+			effects.Undo = append(effects.Undo, i.rollBack(g, cause, reason))
 		}
 	case !p.entered && a.phase != PhaseRolledBack:
 		effects.Release = append(effects.Release, p.leaver())
@@ -315,19 +315,6 @@ func (i *Index) end(t *Ticket) Effects {
 	return i.closeIfFinished(g)
 }
 
-// RollBack undoes the attempt of a gang whose verdict is still open.
-func (i *Index) RollBack(key Key, reason string) Effects {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	g := i.gangs[key]
-	if g == nil || g.attempt == nil || g.attempt.isDecided() {
-		return Effects{}
-	}
-	effects := Effects{Undo: []Rollback{i.rollBack(g, reason)}}
-	effects.merge(i.closeIfFinished(g))
-	return effects
-}
-
 // Expire ends the time that members have to arrive. If the floor is not complete
 // the attempt is undone; otherwise members beyond the floor that have not come
 // lose their place.
@@ -340,7 +327,7 @@ func (i *Index) Expire(a *Attempt, reason string) Effects {
 	}
 	var effects Effects
 	if a.phase == PhaseCollecting {
-		effects.Undo = append(effects.Undo, i.rollBack(g, reason))
+		effects.Undo = append(effects.Undo, i.rollBack(g, CauseTimeout, reason))
 	} else {
 		for _, p := range a.members {
 			if !p.floor && !p.entered && !p.ended {
@@ -354,11 +341,11 @@ func (i *Index) Expire(a *Attempt, reason string) Effects {
 }
 
 // rollBack decides that the attempt of the gang does not bind.
-func (i *Index) rollBack(g *gang, reason string) Rollback {
+func (i *Index) rollBack(g *gang, cause Cause, reason string) Rollback {
 	a := g.attempt
 	a.decide(PhaseRolledBack, reason)
 	g.tally = nil
-	undo := Rollback{Attempt: a, Key: g.key, Reason: reason, Members: make([]Leaver, 0, len(a.members))}
+	undo := Rollback{Attempt: a, Key: g.key, Cause: cause, Reason: reason, Members: make([]Leaver, 0, len(a.members))}
 	for _, p := range a.members {
 		undo.Members = append(undo.Members, p.leaver())
 	}

@@ -34,10 +34,27 @@ type Effects struct {
 type Rollback struct {
 	Attempt *Attempt
 	Key     Key
+	Cause   Cause
 	Reason  string
 	// Members are all planned members.
 	Members []Leaver
 }
+
+// Cause is the kind of reason for which an attempt was undone.
+type Cause string
+
+const (
+	// CauseChanged: the gang or one of its members is not what was planned.
+	CauseChanged Cause = "changed"
+	// CauseRefused: the planned node refuses a member.
+	CauseRefused Cause = "refused"
+	// CauseUnprepared: a member's claims or volumes could not be prepared.
+	CauseUnprepared Cause = "unprepared"
+	// CauseConflict: a device of a member was given to another claim as well.
+	CauseConflict Cause = "conflict"
+	// CauseTimeout: the members did not arrive in time.
+	CauseTimeout Cause = "timeout"
+)
 
 // Leaver is a member that has lost its place in an attempt.
 type Leaver struct {
@@ -110,7 +127,7 @@ func (i *Index) settleOne(g *gang) Effects {
 	g.dirty = false
 	if g.attempt != nil {
 		if reason := i.attemptBroken(g); reason != "" {
-			effects.Undo = append(effects.Undo, i.rollBack(g, reason))
+			effects.Undo = append(effects.Undo, i.rollBack(g, CauseChanged, reason))
 			effects.merge(i.closeIfFinished(g))
 		} else if effects.Release = i.dropLostExtras(g); len(effects.Release) > 0 {
 			effects.merge(i.closeIfFinished(g))

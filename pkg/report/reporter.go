@@ -78,6 +78,9 @@ type note struct {
 	// since is when they came to be that.
 	seen  string
 	since time.Time
+	// readySince is when the gang was first seen with its members and without its
+	// floors, zero if it has its floors or lacks members.
+	readySince time.Time
 	// patched is the version of the PodGang to which the phase was last written.
 	patched string
 }
@@ -92,6 +95,7 @@ type verdict struct {
 // New returns a reporter for the gangs of one scheduler name. It does nothing
 // until Run.
 func New(name string, index *gang.Index, client kubernetes.Interface, gangs dynamic.Interface, policy config.StatusPolicy) *Reporter {
+	registerMetrics()
 	return &Reporter{
 		name:   name,
 		index:  index,
@@ -135,7 +139,8 @@ func (r *Reporter) Waits(key gang.Key, message, podMessage string) {
 }
 
 // Undone notes that an attempt to place the gang was undone.
-func (r *Reporter) Undone(key gang.Key, reason string) {
+func (r *Reporter) Undone(key gang.Key, cause gang.Cause, reason string) {
+	rollbacks.WithLabelValues(string(cause)).Inc()
 	r.update(key, func(n *note) { n.undone = reason })
 	r.queue.AddAfter(key, gather)
 }
@@ -247,6 +252,7 @@ func (r *Reporter) due(key gang.Key, view gang.View) dueReport {
 			tell, due.verdict = n.verdict, n.verdict
 		}
 		n.waited = n.waited || !view.Satisfied
+		n.measureWait(view, now)
 		if wait := n.toldAt.Add(pause).Sub(now); wait > 0 && (tell != n.told || n.undone != "") {
 			if due.again == 0 || wait < due.again {
 				due.again = wait
@@ -256,6 +262,20 @@ func (r *Reporter) due(key gang.Key, view gang.View) dueReport {
 		due.events = n.tell(tell, now)
 	})
 	return due
+}
+
+// measureWait notes when the gang is ready, and observes how long it has waited
+// when it gets its floors.
+func (n *note) measureWait(view gang.View, now time.Time) {
+	switch {
+	case view.Blocked != "":
+		n.readySince = time.Time{}
+	case !view.Satisfied && n.readySince.IsZero():
+		n.readySince = now
+	case view.Satisfied && !n.readySince.IsZero():
+		gangWait.Observe(now.Sub(n.readySince).Seconds())
+		n.readySince = time.Time{}
+	}
 }
 
 // calm tells whether the reasons have been the same for long enough, and if not,

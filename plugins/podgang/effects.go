@@ -41,7 +41,7 @@ func (pl *Plugin) apply(ctx context.Context, effects gang.Effects) {
 func (pl *Plugin) undo(ctx context.Context, undo gang.Rollback) {
 	logger := klog.FromContext(ctx)
 	logger.V(2).Info("Attempt to place a gang was undone", "podGang", klog.KRef(undo.Key.Namespace, undo.Key.Name), "reason", undo.Reason)
-	pl.reports.Undone(undo.Key, undo.Reason)
+	pl.reports.Undone(undo.Key, undo.Cause, undo.Reason)
 	var entered []types.UID
 	for _, leaver := range undo.Members {
 		if leaver.Entered {

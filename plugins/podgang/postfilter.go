@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/podgang/podgang-scheduler/pkg/gang"
 )
 
 // PostFilter ends the attempt of a planned member that its node refuses, and
@@ -17,7 +19,7 @@ func (pl *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.
 	ticket := ticketOf(state)
 	if ticket != nil {
 		reason := nodes.Get(ticket.Node).Message()
-		pl.apply(ctx, pl.index.Leave(ticket, "pod "+pod.Name+" does not fit on planned node "+ticket.Node+": "+reason))
+		pl.apply(ctx, pl.index.Leave(ticket, gang.CauseRefused, "pod "+pod.Name+" does not fit on planned node "+ticket.Node+": "+reason))
 	} else if pl.index.Attempts() {
 		pl.bystanders.add(pod)
 	}

@@ -5,6 +5,7 @@ package podgang
 import (
 	"context"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/podgang/podgang-scheduler/pkg/gang"
+	"github.com/podgang/podgang-scheduler/pkg/report"
 	"github.com/podgang/podgang-scheduler/plugins/gangresources"
 )
 
@@ -77,7 +79,9 @@ func (pl *Plugin) lead(ctx context.Context, leader *v1.Pod) *fwk.Status {
 	// In the book from the start: room that comes free during the search, and that
 	// the search does not see, wakes the gang as well.
 	pl.waits.set(key, leader, nil)
+	started := time.Now()
 	plan, refusal, err := pl.plan(ctx, snapshot)
+	pl.reports.ObservePlan(resultOf(refusal, err), time.Since(started))
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("plan PodGang %s: %w", key, err))
 	}
@@ -92,6 +96,17 @@ func (pl *Plugin) lead(ctx context.Context, leader *v1.Pod) *fwk.Status {
 	}
 	pl.waits.clear(key)
 	return nil
+}
+
+// resultOf names the result of a plan for metrics.
+func resultOf(refusal *refusal, err error) string {
+	switch {
+	case err != nil:
+		return report.ResultError
+	case refusal != nil:
+		return report.ResultUnschedulable
+	}
+	return report.ResultPlanned
 }
 
 // letIn has the scheduler activate planned members at the end of the leader's

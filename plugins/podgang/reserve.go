@@ -4,11 +4,13 @@ package podgang
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/podgang/podgang-scheduler/pkg/gang"
 	"github.com/podgang/podgang-scheduler/plugins/gangresources"
 )
 
@@ -35,9 +37,12 @@ func (pl *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.P
 		pl.apply(ctx, pl.index.Forget(pod))
 		return
 	}
-	reason := fmt.Sprintf("pod %s could not be bound to node %s", pod.Name, node)
+	cause, reason := gang.CauseUnprepared, fmt.Sprintf("pod %s could not be bound to node %s", pod.Name, node)
 	if err := gangresources.Failure(state); err != nil {
 		reason += ": " + err.Error()
+		if _, conflict := errors.AsType[*gangresources.ConflictError](err); conflict {
+			cause = gang.CauseConflict
+		}
 	}
-	pl.apply(ctx, pl.index.Leave(ticket, reason))
+	pl.apply(ctx, pl.index.Leave(ticket, cause, reason))
 }

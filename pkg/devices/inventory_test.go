@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package devices
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+func TestWorld(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		slices []*resourceapi.ResourceSlice
+		want   map[string][]string
+	}{
+		{
+			name:   "no slices",
+			slices: nil,
+			want:   map[string][]string{"n1": {}},
+		},
+		{
+			name: "a node sees its own pools and not those of others",
+			slices: []*resourceapi.ResourceSlice{
+				slice("a", "n1", 8, onNode("n1")), slice("b", "n2", 8, onNode("n2")),
+				slice("c", "n1", 2, onNode("n1"), ofDriver("nic.example.com")),
+			},
+			want: map[string][]string{"n1": {"a", "c"}, "n2": {"b"}, "n3": {}},
+		},
+		{
+			name: "pools not tied to a node by name are seen by all, after the node's own",
+			slices: []*resourceapi.ResourceSlice{
+				slice("everywhere", "shared", 1, onAllNodes), slice("a", "n1", 8, onNode("n1")),
+				slice("some", "rack", 1, func(s *resourceapi.ResourceSlice) { s.Spec.PerDeviceNodeSelection = new(true) }),
+			},
+			want: map[string][]string{"n1": {"a", "everywhere", "some"}, "n2": {"everywhere", "some"}},
+		},
+		{
+			name: "a pool comes whole, once, with the slices that serve others",
+			slices: []*resourceapi.ResourceSlice{
+				slice("a1", "pool", 1, onNode("n1")), slice("a2", "pool", 1, onNode("n1")),
+				slice("a3", "pool", 1, onNode("n2")), slice("a4", "pool", 1, onAllNodes),
+				slice("b", "n2", 1, onNode("n2")),
+			},
+			want: map[string][]string{
+				"n1": {"a1", "a2", "a3", "a4"},
+				"n2": {"a1", "a2", "a3", "a4", "b"},
+				"n3": {"a1", "a2", "a3", "a4"},
+			},
+		},
+		{
+			name: "pools of one name and different drivers are told apart",
+			slices: []*resourceapi.ResourceSlice{
+				slice("a", "pool", 1, onNode("n1")), slice("b", "pool", 1, onNode("n2"), ofDriver("nic.example.com")),
+			},
+			want: map[string][]string{"n1": {"a"}, "n2": {"b"}},
+		},
+		{
+			name: "old generations are left to the allocator",
+			slices: []*resourceapi.ResourceSlice{
+				slice("old", "n1", 1, onNode("n1")), slice("new", "n1", 1, onNode("n1"), generation(2)),
+			},
+			want: map[string][]string{"n1": {"old", "new"}},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inventory := NewInventory(tc.slices)
+			for node, want := range tc.want {
+				got := []string{}
+				for _, s := range inventory.World(node) {
+					got = append(got, s.Name)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("world of %s (-want +got):\n%s", node, diff)
+				}
+			}
+		})
+	}
+}
+
+// all selects every device.
+func all(s *resourceapi.ResourceSlice) []bool {
+	selected := make([]bool, len(s.Spec.Devices))
+	for i := range selected {
+		selected[i] = true
+	}
+	return selected
+}
+
+func TestCount(t *testing.T) {
+	state := emptyState()
+	state.AllocatedDevices.Insert(deviceID("n1", "dev-1"), deviceID("n2", "dev-0"), deviceID("elsewhere", "dev-2"))
+	for _, tc := range []struct {
+		name        string
+		slices      []*resourceapi.ResourceSlice
+		meant       Selector
+		total, free int
+	}{
+		{"no slices", nil, all, 0, 0},
+		{"held devices are not free", []*resourceapi.ResourceSlice{slice("a", "n1", 4, onNode("n1"))}, all, 4, 3},
+		{
+			"devices of other nodes and of shared pools do not count",
+			[]*resourceapi.ResourceSlice{slice("a", "n1", 4, onNode("n1")), slice("b", "n2", 4, onNode("n2")), slice("c", "shared", 4, onAllNodes)},
+			all, 4, 3,
+		},
+		{
+			"in a pool that spans nodes, those of the node count",
+			[]*resourceapi.ResourceSlice{slice("a", "n1", 2, onNode("n1")), slice("b", "n1", 5, onNode("n2")), slice("c", "n1", 5, onAllNodes)},
+			all, 2, 1,
+		},
+		{
+			"all slices of the newest generation count, older ones do not",
+			[]*resourceapi.ResourceSlice{
+				slice("old", "n1", 9, onNode("n1")),
+				slice("new1", "n1", 2, onNode("n1"), generation(2)),
+				slice("new2", "n1", 1, onNode("n1"), generation(2), func(s *resourceapi.ResourceSlice) { s.Spec.Devices[0].Name = "other" }),
+			},
+			all, 3, 2,
+		},
+		{
+			"devices that are not meant do not count",
+			[]*resourceapi.ResourceSlice{slice("a", "n1", 4, onNode("n1"))},
+			func(s *resourceapi.ResourceSlice) []bool { return []bool{false, true, true, false} },
+			2, 1,
+		},
+		{
+			"a device of another driver with the same name is another device",
+			[]*resourceapi.ResourceSlice{slice("a", "n1", 2, onNode("n1"), ofDriver("nic.example.com"))},
+			all, 2, 2,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			total, free := NewInventory(tc.slices).Count("n1", NewLedger(state, false), tc.meant)
+			if total != tc.total || free != tc.free {
+				t.Errorf("got %d of %d devices free, want %d of %d", free, total, tc.free, tc.total)
+			}
+		})
+	}
+}
+
+func TestPublishes(t *testing.T) {
+	inventory := NewInventory([]*resourceapi.ResourceSlice{slice("a", "n1", 1, onNode("n1")), slice("b", "shared", 1, onAllNodes)})
+	for node, want := range map[string]bool{"n1": true, "n2": false, "": false} {
+		if got := inventory.Publishes(node); got != want {
+			t.Errorf("node %q publishes devices by name: got %v, want %v", node, got, want)
+		}
+	}
+}
