@@ -12,13 +12,22 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 )
 
-// deallocateTimeout bounds the clean-up after a failed attempt.
-const deallocateTimeout = 10 * time.Second
+// A clean-up is repeated until the API server has answered. Until then it is not
+// known whether a claim is allocated, and its devices must stay reserved in
+// memory. clearTimeout is when that is given up: the API server has been away for
+// so long that whoever allocates devices next sees the claim as it is.
+const (
+	clearTimeout   = 5 * time.Minute
+	requestTimeout = 10 * time.Second
+)
+
+var clearBackoff = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 100, Cap: 5 * time.Second}
 
 // unprepare clears what PreBind may have written for a member that is not going
 // to be bound. The in-tree Unreserve takes back the reservation only, and only
@@ -30,8 +39,22 @@ func (p *Plugin) unprepare(ctx context.Context, r *Reservation) {
 	}
 	unlock := p.claimLocks.lock(r.shared)
 	defer unlock()
-	if err := p.deallocate(ctx, r.pod); err != nil {
-		klog.FromContext(ctx).Error(err, "Claims of an undone gang stay allocated", "pod", klog.KObj(r.pod))
+	logger := klog.FromContext(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearTimeout)
+	defer cancel()
+	backoff := clearBackoff
+	for {
+		err := p.deallocate(ctx, r.pod)
+		if err == nil {
+			return
+		}
+		logger.V(2).Info("Claims of an undone gang could not be cleared, trying again", "pod", klog.KObj(r.pod), "err", err)
+		select {
+		case <-time.After(backoff.Step()):
+		case <-ctx.Done():
+			logger.Error(err, "Claims of an undone gang stay allocated", "pod", klog.KObj(r.pod))
+			return
+		}
 	}
 }
 
@@ -53,7 +76,7 @@ func (p *Plugin) HoldsAllocation(pod *v1.Pod) bool {
 // bound. It trusts the API server and not the cache, which may lag behind a
 // write whose answer was lost.
 func (p *Plugin) deallocate(ctx context.Context, pod *v1.Pod) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deallocateTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	current, err := p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	switch {

@@ -26,6 +26,8 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		p.DynamicResources.Unreserve(ctx, state, pod, nodeName)
 		return
 	}
-	r.releaseWith(ctx, state)
+	// The API first: as long as a claim may be allocated there, its devices stay
+	// taken in memory.
 	p.unprepare(ctx, r)
+	r.releaseWith(ctx, state)
 }

@@ -50,17 +50,22 @@ func (pl *Plugin) undo(ctx context.Context, undo gang.Rollback) {
 			pl.release(ctx, leaver)
 		}
 	}
-	if pl.turnBack(entered, undo.Reason) == len(entered) {
+	if pl.rejectWaiting(entered, undo.Reason) == len(entered) {
 		return
 	}
-	// A member may be between the answer of Permit and the list of waiting pods.
+	// A member may be between the answer of Permit and the list of waiting pods,
+	// or further, in PreBind.
 	go func() {
+		started := time.Now()
 		ctx := context.WithoutCancel(ctx)
 		err := wait.PollUntilContextTimeout(ctx, turnBackInterval, turnBackTimeout, false, func(context.Context) (bool, error) {
 			if !pl.index.Draining(undo.Attempt) {
 				return true, nil
 			}
-			pl.turnBack(entered, undo.Reason)
+			pl.rejectWaiting(entered, undo.Reason)
+			if time.Since(started) > cancelAfter {
+				pl.cancelPreBind(entered, undo.Reason)
+			}
 			return false, nil
 		})
 		if err != nil {
@@ -69,26 +74,35 @@ func (pl *Plugin) undo(ctx context.Context, undo gang.Rollback) {
 	}()
 }
 
-// Members of an undone attempt are looked for this often and this long.
+// Members of an undone attempt are looked for this often and this long. Their
+// writes are left to end by themselves, so that it is known what they have
+// written; what takes longer is a wait for a device or a volume.
 const (
 	turnBackInterval = 50 * time.Millisecond
 	turnBackTimeout  = 30 * time.Second
+	cancelAfter      = 5 * time.Second
 )
 
-// turnBack rejects those of the pods that wait at Permit, cancels the PreBind of
-// those that have come further, and returns how many it has found.
-func (pl *Plugin) turnBack(pods []types.UID, reason string) int {
-	found := 0
+// rejectWaiting rejects those of the pods that wait at Permit, and returns how
+// many they are.
+func (pl *Plugin) rejectWaiting(pods []types.UID, reason string) int {
+	rejected := 0
 	for _, uid := range pods {
 		if waiting := pl.handle.GetWaitingPod(uid); waiting != nil {
 			waiting.Reject(Name, reason)
-			found++
-		} else if preparing := pl.handle.GetPodInPreBind(uid); preparing != nil {
-			preparing.CancelPod(reason)
-			found++
+			rejected++
 		}
 	}
-	return found
+	return rejected
+}
+
+// cancelPreBind ends the PreBind of those of the pods that are in it.
+func (pl *Plugin) cancelPreBind(pods []types.UID, reason string) {
+	for _, uid := range pods {
+		if preparing := pl.handle.GetPodInPreBind(uid); preparing != nil {
+			preparing.CancelPod(reason)
+		}
+	}
 }
 
 // release gives back what is reserved for a member whose own cycle has not begun.

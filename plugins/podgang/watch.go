@@ -46,7 +46,14 @@ func (pl *Plugin) watch(ctx context.Context) error {
 	if err := pl.watchPods(ctx); err != nil {
 		return err
 	}
-	served, err := pl.podGangsServed(ctx)
+	var served bool
+	err = wait.PollUntilContextCancel(ctx, crdPollInterval, true, func(ctx context.Context) (bool, error) {
+		served, err = pl.podGangsServed(ctx)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Cannot tell whether PodGangs are served, trying again")
+		}
+		return err == nil, nil
+	})
 	if err != nil {
 		return err
 	}
