@@ -48,11 +48,11 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		return m.store.get(testNamespace, rapid.SampledFrom(names).Draw(t, "pod"))
 	}
 	rarely := func(t *rapid.T) bool { return rapid.IntRange(0, 3).Draw(t, "luck") == 0 }
-	one := func(t *rapid.T, what string, of []types.UID) types.UID {
+	one := func(t *rapid.T, of []types.UID) types.UID {
 		if len(of) == 0 {
 			t.Skip("none")
 		}
-		return rapid.SampledFrom(of).Draw(t, what)
+		return rapid.SampledFrom(of).Draw(t, "pod")
 	}
 	return map[string]func(*rapid.T){
 		"create a pod": func(t *rapid.T) {
@@ -126,14 +126,14 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"deliver a pod event":  func(t *rapid.T) { m.deliver(t, &m.podEvents) },
 		"deliver a gang event": func(t *rapid.T) { m.deliver(t, &m.gangEvents) },
 		"the queue hears of a pod": func(t *rapid.T) {
-			m.see(one(t, "pod", byUID(m.unseen)))
+			m.see(one(t, byUID(m.unseen)))
 		},
-		"run a scheduling cycle":     func(t *rapid.T) { m.cycle(t, m.queued[one(t, "pod", byUID(m.queued))]) },
-		"run a scheduling cycle too": func(t *rapid.T) { m.cycle(t, m.queued[one(t, "pod", byUID(m.queued))]) },
+		"run a scheduling cycle":     func(t *rapid.T) { m.cycle(t, m.queued[one(t, byUID(m.queued))]) },
+		"run a scheduling cycle too": func(t *rapid.T) { m.cycle(t, m.queued[one(t, byUID(m.queued))]) },
 		"advance a binding cycle": func(t *rapid.T) {
-			m.advance(t, m.binding[one(t, "pod", byUID(m.binding))])
+			m.advance(t, m.binding[one(t, byUID(m.binding))])
 		},
-		"bind a lone pod": func(t *rapid.T) { m.bindAlone(t, m.alone[one(t, "pod", byUID(m.alone))]) },
+		"bind a lone pod": func(t *rapid.T) { m.bindAlone(t, m.alone[one(t, byUID(m.alone))]) },
 		"end a delay": func(t *rapid.T) {
 			if len(m.retries) == 0 {
 				t.Skip("none")

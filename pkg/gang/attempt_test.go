@@ -21,7 +21,7 @@ func trio(t *testing.T) (f *fixture, attempt *Attempt, tickets map[string]*Ticke
 	f.putAll(pod("p"), pod("q"), pod("r"), pod("x"))
 	p := f.get("p")
 	f.expectRole(p, RoleLeads, "")
-	attempt, tickets = f.begin("g", p)
+	attempt, tickets = f.begin(p)
 	return f, attempt, tickets
 }
 
@@ -122,7 +122,7 @@ func TestLeaveBeforeBindingUndoesTheAttempt(t *testing.T) {
 			t.Error("the attempt drains, and nobody was on the way")
 		}
 		f.expectRole(f.get("p"), RoleLeads, "")
-		f.begin("g", f.get("p"))
+		f.begin(f.get("p"))
 	})
 	t.Run("while members wait at Permit", func(t *testing.T) {
 		f, attempt, tickets := trio(t)
@@ -173,6 +173,26 @@ func TestLeaveBeforeBindingUndoesTheAttempt(t *testing.T) {
 	})
 }
 
+func TestRollbackNamesItsCause(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		undo func(f *fixture, attempt *Attempt, tickets map[string]*Ticket) Effects
+		want Cause
+	}{
+		{"the one that the member gives", func(f *fixture, _ *Attempt, tickets map[string]*Ticket) Effects {
+			return f.Leave(tickets["p"], CauseUnprepared, "no")
+		}, CauseUnprepared},
+		{"expiry", func(f *fixture, attempt *Attempt, _ map[string]*Ticket) Effects { return f.Expire(attempt, "late") }, CauseTimeout},
+		{"an event", func(f *fixture, _ *Attempt, _ map[string]*Ticket) Effects { return f.drop(f.get("p")) }, CauseChanged},
+	} {
+		f, attempt, tickets := trio(t)
+		effects := tc.undo(f, attempt, tickets)
+		if len(effects.Undo) != 1 || effects.Undo[0].Cause != tc.want || effects.Undo[0].Attempt != attempt {
+			t.Errorf("%s: got %+v, want one roll-back of the attempt with cause %q", tc.name, effects.Undo, tc.want)
+		}
+	}
+}
+
 func TestLeaveOfAnExtra(t *testing.T) {
 	t.Run("that has entered holds nobody back", func(t *testing.T) {
 		f, _, tickets := trio(t)
@@ -220,7 +240,7 @@ func TestLeaveOnceMembersAreBound(t *testing.T) {
 		t.Errorf("what is left of a gang that is bound in part has rank %d, want %d", key.Rank, RankTopUp)
 	}
 	// Only the one that is missing is planned again.
-	_, tickets = f.begin("g", f.get("q"))
+	_, tickets = f.begin(f.get("q"))
 	if len(tickets) != 1 {
 		t.Errorf("planned again are %d members, want q alone", len(tickets))
 	}
@@ -304,7 +324,7 @@ func TestEventsDuringAnAttempt(t *testing.T) {
 		{
 			"the gang gets a fault",
 			func(f *fixture) Effects {
-				return f.SetGang(changedGang(podGang("g"), group("a", 2, "p", "q"), group("b", 1, "r", "x")), "unreadable")
+				return f.SetUnreadable(changedGang(podGang("g"), group("a", 2, "p", "q"), group("b", 1, "r", "x")), "unreadable")
 			},
 			outcome{Undo: []string{undone + "PodGang ns/g is wrong: unreadable"}, Freed: true, Changed: []string{"g"}},
 		},
@@ -469,7 +489,7 @@ func TestExpire(t *testing.T) {
 	t.Run("it is no business of the next attempt", func(t *testing.T) {
 		f, attempt, tickets := trio(t)
 		f.Leave(tickets["p"], CauseRefused, "first")
-		f.begin("g", f.get("p"))
+		f.begin(f.get("p"))
 		expectEffects(t, "the first attempt's expiry", f.Expire(attempt, "too late"), outcome{})
 		if f.Ticket(f.get("p")) == nil {
 			t.Error("the second attempt is undone")
@@ -480,7 +500,7 @@ func TestExpire(t *testing.T) {
 func TestTicketOfAnUndoneAttemptHasNoEffectOnTheNext(t *testing.T) {
 	f, _, old := trio(t)
 	f.Leave(old["q"], CauseRefused, "first") // nobody has entered, so the attempt is over
-	_, tickets := f.begin("g", f.get("p"))
+	_, tickets := f.begin(f.get("p"))
 	f.arrived(tickets, "q", "r")
 
 	if err := f.Enter(old["p"]); err == nil {
@@ -565,7 +585,7 @@ func TestRetryDelays(t *testing.T) {
 			want.Retry = []string{"p in " + delay}
 		}
 		expectEffects(t, "a roll-back", f.Leave(tickets["p"], CauseRefused, "no"), want)
-		_, tickets = f.begin("g", f.get("p"))
+		_, tickets = f.begin(f.get("p"))
 	}
 	// An attempt that succeeds is the end of the count.
 	f.arrived(tickets, "p", "q", "r", "x")
@@ -577,7 +597,7 @@ func TestRetryDelays(t *testing.T) {
 	}
 	anew := changed(f.get("p"), uid("new"))
 	f.put(anew)
-	_, tickets = f.begin("g", anew)
+	_, tickets = f.begin(anew)
 	expectEffects(t, "the next roll-back", f.Leave(tickets["p"], CauseRefused, "no"), outcome{
 		Undo: []string{"g [p]: no"}, Activate: []string{"p"}, Freed: true, Changed: []string{"g"},
 	})
@@ -590,7 +610,7 @@ func TestRetryDelays(t *testing.T) {
 func TestEventPassesTheRetryDelay(t *testing.T) {
 	f, _, tickets := trio(t)
 	f.Leave(tickets["p"], CauseRefused, "no")
-	_, tickets = f.begin("g", f.get("p"))
+	_, tickets = f.begin(f.get("p"))
 	f.Leave(tickets["p"], CauseRefused, "no")
 	expectEffects(t, "a new member", f.put(pod("y", inGang("g"))), outcome{Activate: []string{"p"}, Changed: []string{"g"}})
 }

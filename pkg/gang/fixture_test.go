@@ -108,12 +108,13 @@ func (f *fixture) expectGang(pod *v1.Pod, want string) {
 	}
 }
 
-// begin starts an attempt that places what Snapshot gives, the extras included.
-func (f *fixture) begin(gang string, leader *v1.Pod) (*Attempt, map[string]*Ticket) {
+// begin starts an attempt of gang g that places what Snapshot gives, the extras
+// included.
+func (f *fixture) begin(leader *v1.Pod) (*Attempt, map[string]*Ticket) {
 	f.t.Helper()
-	snapshot, ok := f.Snapshot(keyFor(gang), leader.UID)
+	snapshot, ok := f.Snapshot(keyFor("g"), leader.UID)
 	if !ok {
-		f.t.Fatalf("no snapshot of gang %s for leader %s", gang, leader.Name)
+		f.t.Fatalf("no snapshot of gang g for leader %s", leader.Name)
 	}
 	var placements []Placement
 	for _, group := range snapshot.Groups {
@@ -128,9 +129,9 @@ func (f *fixture) begin(gang string, leader *v1.Pod) (*Attempt, map[string]*Tick
 		name := placements[n].Pod.Name
 		placements[n].Release = func(context.Context) { f.released = append(f.released, name) }
 	}
-	attempt, err := f.Begin(keyFor(gang), placements)
+	attempt, err := f.Begin(keyFor("g"), placements)
 	if err != nil {
-		f.t.Fatalf("begin an attempt of gang %s: %v", gang, err)
+		f.t.Fatalf("begin an attempt of gang g: %v", err)
 	}
 	tickets := make(map[string]*Ticket)
 	for _, p := range placements {
@@ -256,9 +257,7 @@ func inGang(name string) func(*v1.Pod) {
 	return func(p *v1.Pod) { setLabel(p, v1alpha1.LabelPodGang, name) }
 }
 
-func scaledFrom(base string) func(*v1.Pod) {
-	return func(p *v1.Pod) { setLabel(p, v1alpha1.LabelBasePodGang, base) }
-}
+func scaledFromBase(p *v1.Pod) { setLabel(p, v1alpha1.LabelBasePodGang, "base") }
 
 func setLabel(p *v1.Pod, label, value string) {
 	if p.Labels == nil {
@@ -285,15 +284,13 @@ func gatedBy(gates ...string) func(*v1.Pod) {
 	}
 }
 
-func forScheduler(name string) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.SchedulerName = name } }
+func forAnotherScheduler(p *v1.Pod) { p.Spec.SchedulerName = "other" }
 
 func inPhase(phase v1.PodPhase) func(*v1.Pod) { return func(p *v1.Pod) { p.Status.Phase = phase } }
 
-func running(node string) func(*v1.Pod) {
-	return func(p *v1.Pod) {
-		p.Spec.NodeName = node
-		p.Status.Phase = v1.PodRunning
-	}
+func running(p *v1.Pod) {
+	p.Spec.NodeName = "n"
+	p.Status.Phase = v1.PodRunning
 }
 
 func terminating(p *v1.Pod) {

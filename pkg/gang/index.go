@@ -99,16 +99,29 @@ func (i *Index) DeletePod(pod *v1.Pod) Effects {
 	return i.settle(i.dropMember(m)...)
 }
 
-// SetGang records a PodGang that was added or changed. Faults are what the caller
-// found wrong with it, besides what Faults finds.
-func (i *Index) SetGang(pg *v1alpha1.PodGang, faults ...string) Effects {
+// SetUnreadable records a PodGang of which only the metadata could be read, and
+// why. Its members stay what they were when it was last readable: pods without
+// label must not be scheduled alone for it.
+func (i *Index) SetUnreadable(pg *v1alpha1.PodGang, fault string) Effects {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	g := i.gangOf(keyOf(pg))
+	if g.object != nil && g.object.UID == pg.UID {
+		pg = pg.DeepCopy()
+		pg.Spec, pg.Status = g.object.Spec, g.object.Status
+	}
+	return i.settle(i.setObject(g, pg, []string{fault})...)
+}
+
+// SetGang records a PodGang that was added or changed.
+func (i *Index) SetGang(pg *v1alpha1.PodGang) Effects {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	g := i.gangOf(keyOf(pg))
 	if g.object != nil && g.object.UID == pg.UID && older(pg.ResourceVersion, g.object.ResourceVersion) {
 		return Effects{}
 	}
-	return i.settle(i.setObject(g, pg, append(Faults(pg), faults...))...)
+	return i.settle(i.setObject(g, pg, Faults(pg))...)
 }
 
 // DeleteGang records that a PodGang is gone. Another one of the same name is

@@ -130,7 +130,7 @@ func TestSnapshot(t *testing.T) {
 		},
 		{
 			name:  "bound members count towards the floor",
-			pods:  []*v1.Pod{pod("a1", g, onNode("n")), pod("a2", g), pod("a3", g), pod("b1", g, onNode("n"), forScheduler("other")), pod("b2", g)},
+			pods:  []*v1.Pod{pod("a1", g, onNode("n")), pod("a2", g), pod("a3", g), pod("b1", g, onNode("n"), forAnotherScheduler), pod("b2", g)},
 			floor: 2, leader: "a3",
 			want: []groupNames{
 				{Name: "a", Floor: 2, Bound: []string{"a1"}, Floors: []string{"a3"}, Extras: []string{"a2"}},
@@ -175,7 +175,7 @@ func TestNoSnapshot(t *testing.T) {
 		{"for a leader whose group has its floor", func(f *fixture, _ *v1.Pod) {
 			f.SetGang(changedGang(podGang("g"), group("a", 0, "p"), group("b", 1, "q")))
 		}},
-		{"during an attempt", func(f *fixture, leader *v1.Pod) { f.begin("g", leader) }},
+		{"during an attempt", func(f *fixture, leader *v1.Pod) { f.begin(leader) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := newFixture(t)

@@ -4,6 +4,7 @@ package gang
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -157,7 +158,7 @@ func TestObjectsOfTheSameNameAreToldApart(t *testing.T) {
 		f.SetGang(podGang("g", group("a", 1, "p")))
 		old := pod("p", inGang("g"))
 		f.put(old)
-		_, tickets := f.begin("g", old)
+		_, tickets := f.begin(old)
 		f.enter(tickets["p"])
 		f.Arrive(tickets["p"])
 		f.Prepare(tickets["p"])
@@ -315,5 +316,24 @@ func TestKeysListsEveryGang(t *testing.T) {
 	f.drop(p)
 	if keys := f.Keys(); len(keys) > 0 {
 		t.Errorf("keys %v are left after everything was deleted", keys)
+	}
+}
+
+func TestUnreadableGangKeepsItsMembers(t *testing.T) {
+	f := newFixture(t)
+	f.SetGang(podGang("g", group("a", 2, "p", "q")))
+	f.put(pod("p"))
+	f.put(pod("q"))
+	broken := podGang("g")
+	effects := f.SetUnreadable(broken, "it cannot be read: spec.podgroups is a number")
+	if len(effects.Activate) > 0 {
+		t.Errorf("pods %v are set free, want them to stay members", effects.Activate)
+	}
+	if role, reason := f.RoleOf(f.get("p")); role != RoleWaits || !strings.Contains(reason, "cannot be read") {
+		t.Errorf("p has role %v because %q, want it to wait for the gang to be readable", role, reason)
+	}
+	effects = f.SetGang(podGang("g", group("a", 2, "p", "q")))
+	if len(effects.Activate) != 1 {
+		t.Errorf("activated are %v, want the leader", effects.Activate)
 	}
 }

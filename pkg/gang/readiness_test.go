@@ -28,7 +28,7 @@ func TestReadiness(t *testing.T) {
 		{
 			name: "bound members count, whichever scheduler bound them",
 			gang: podGang("g", group("a", 2, "p", "q")),
-			pods: []*v1.Pod{pod("p", g, onNode("n"), forScheduler("other")), pod("q", g)},
+			pods: []*v1.Pod{pod("p", g, onNode("n"), forAnotherScheduler), pod("q", g)},
 		},
 		{
 			name: "more members than the floor are no obstacle",
@@ -72,7 +72,7 @@ func TestReadiness(t *testing.T) {
 		{
 			name:    "a member for another scheduler",
 			gang:    podGang("g", group("a", 1, "p")),
-			pods:    []*v1.Pod{pod("p", g, forScheduler("other"))},
+			pods:    []*v1.Pod{pod("p", g, forAnotherScheduler)},
 			blocked: "PodGang ns/g waits for members: group a has 0 of 1 present (pod p is for scheduler other)",
 		},
 		{
@@ -146,7 +146,7 @@ func TestFaultsThatTheCallerFound(t *testing.T) {
 	p := pod("p", inGang("g"))
 	f.put(p)
 	pg := podGang("g", group("a", 1, "p"))
-	f.SetGang(pg, "it cannot be read: no")
+	f.SetUnreadable(pg, "it cannot be read: no")
 	f.expectRole(p, RoleWaits, "PodGang ns/g is wrong: it cannot be read: no")
 	expectEffects(t, "the repaired gang", f.SetGang(changedGang(pg)), outcome{Activate: []string{"p"}, Changed: []string{"g"}})
 	f.expectRole(p, RoleLeads, "")

@@ -118,17 +118,17 @@ func TestSortKeyOfAMember(t *testing.T) {
 		},
 		{
 			"of a gang that is older than its base: as old as the base",
-			[]*v1alpha1.PodGang{podGang("g", two), podGang("base", created(time.Minute))}, []*v1.Pod{pod("p", g, scaledFrom("base"))},
+			[]*v1alpha1.PodGang{podGang("g", two), podGang("base", created(time.Minute))}, []*v1.Pod{pod("p", g, scaledFromBase)},
 			SortKey{Rank: RankFloor, Since: epoch.Add(time.Minute), Scaled: true, Gang: "uid-g"},
 		},
 		{
 			"of a gang that is younger than its base",
-			[]*v1alpha1.PodGang{podGang("g", two, created(time.Hour)), podGang("base", created(time.Minute))}, []*v1.Pod{pod("p", g, scaledFrom("base"))},
+			[]*v1alpha1.PodGang{podGang("g", two, created(time.Hour)), podGang("base", created(time.Minute))}, []*v1.Pod{pod("p", g, scaledFromBase)},
 			SortKey{Rank: RankFloor, Since: epoch.Add(time.Hour), Scaled: true, Gang: "uid-g"},
 		},
 		{
 			"of a gang whose base is unknown",
-			[]*v1alpha1.PodGang{podGang("g", two)}, []*v1.Pod{pod("p", g, scaledFrom("base"))},
+			[]*v1alpha1.PodGang{podGang("g", two)}, []*v1.Pod{pod("p", g, scaledFromBase)},
 			SortKey{Rank: RankFloor, Since: epoch, Scaled: true, Gang: "uid-g"},
 		},
 	} {
@@ -173,7 +173,7 @@ func TestBaseGangComesBeforeItsScaledGangs(t *testing.T) {
 	f.SetGang(podGang("s1", gangUID("0"), group("a", 1, "s1"), created(time.Second)))
 	f.SetGang(podGang("s2", gangUID("1"), group("a", 1, "s2"), created(2*time.Second)))
 	f.SetGang(podGang("old", group("a", 1, "o"), created(time.Second)))
-	pods := []*v1.Pod{pod("s2", scaledFrom("base")), pod("s1", scaledFrom("base")), pod("b"), pod("o")}
+	pods := []*v1.Pod{pod("s2", scaledFromBase), pod("s1", scaledFromBase), pod("b"), pod("o")}
 	f.putAll(pods...)
 	slices.SortFunc(pods, func(a, b *v1.Pod) int {
 		x, _ := f.SortKey(a)

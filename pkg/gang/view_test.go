@@ -30,7 +30,7 @@ func TestView(t *testing.T) {
 		},
 		{
 			name: "members that somebody else holds or places are left out",
-			pods: []*v1.Pod{pod("p", g), pod("q", g), pod("r", g, gatedBy("x")), pod("s", g, forScheduler("other")), pod("t", g, terminating)},
+			pods: []*v1.Pod{pod("p", g), pod("q", g), pod("r", g, gatedBy("x")), pod("s", g, forAnotherScheduler), pod("t", g, terminating)},
 			want: View{Ours: true}, waiting: map[string]string{"p": "", "q": ""},
 		},
 		{
@@ -52,19 +52,19 @@ func TestView(t *testing.T) {
 			want: View{AnyBound: true, Ours: true}, waiting: map[string]string{"q": ""},
 		},
 		{
-			name: "at the floor", pods: []*v1.Pod{pod("p", g, onNode("n")), pod("q", g, running("n")), pod("r", g)},
+			name: "at the floor", pods: []*v1.Pod{pod("p", g, onNode("n")), pod("q", g, running), pod("r", g)},
 			want: View{AnyBound: true, Satisfied: true, Ours: true}, waiting: map[string]string{"r": ""},
 		},
 		{
-			name: "the floor runs", pods: []*v1.Pod{pod("p", g, running("n")), pod("q", g, running("n")), pod("r", g, onNode("n"))},
+			name: "the floor runs", pods: []*v1.Pod{pod("p", g, running), pod("q", g, running), pod("r", g, onNode("n"))},
 			want: View{AnyBound: true, Satisfied: true, Running: true, Ours: true},
 		},
 		{
-			name: "a terminating member does not run", pods: []*v1.Pod{pod("p", g, running("n"), terminating), pod("q", g, running("n"))},
+			name: "a terminating member does not run", pods: []*v1.Pod{pod("p", g, running, terminating), pod("q", g, running)},
 			want: View{Blocked: short, AnyBound: true, Ours: true},
 		},
 		{
-			name: "all members are another scheduler's", pods: []*v1.Pod{pod("p", g, running("n"), forScheduler("other")), pod("q", g, onNode("n"), forScheduler("other"))},
+			name: "all members are another scheduler's", pods: []*v1.Pod{pod("p", g, running, forAnotherScheduler), pod("q", g, onNode("n"), forAnotherScheduler)},
 			want: View{AnyBound: true, Satisfied: true},
 		},
 	} {
@@ -108,7 +108,7 @@ func TestViewOfUnusualGangs(t *testing.T) {
 		f.SetGang(podGang("g", group("a", 1, "p")))
 		p := pod("p", onNode("n"))
 		f.put(p)
-		expectEffects(t, "running", f.put(changed(p, running("n"))), outcome{Changed: []string{"g"}})
+		expectEffects(t, "running", f.put(changed(p, running)), outcome{Changed: []string{"g"}})
 		if view, _ := f.View(keyFor("g")); !view.Running {
 			t.Error("the gang does not run")
 		}
@@ -127,7 +127,7 @@ func TestViewOfUnusualGangs(t *testing.T) {
 	})
 	t.Run("of a gang with faults all members have that reason", func(t *testing.T) {
 		f := newFixture(t)
-		f.SetGang(podGang("g"), "it cannot be read")
+		f.SetUnreadable(podGang("g"), "it cannot be read")
 		f.put(pod("p", inGang("g")))
 		got, _ := f.View(keyFor("g"))
 		expectEqual(t, "members that wait", map[string]string{"p": "PodGang ns/g is wrong: it cannot be read"}, waitingOf(got))

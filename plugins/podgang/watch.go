@@ -47,8 +47,8 @@ func (pl *Plugin) watch(ctx context.Context) error {
 		return err
 	}
 	var served bool
-	err = wait.PollUntilContextCancel(ctx, crdPollInterval, true, func(ctx context.Context) (bool, error) {
-		served, err = pl.podGangsServed(ctx)
+	err = wait.PollUntilContextCancel(ctx, crdPollInterval, true, func(context.Context) (bool, error) {
+		served, err = pl.podGangsServed()
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot tell whether PodGangs are served, trying again")
 		}
@@ -66,7 +66,7 @@ func (pl *Plugin) watch(ctx context.Context) error {
 }
 
 // podGangsServed asks the API server whether it serves PodGangs.
-func (pl *Plugin) podGangsServed(ctx context.Context) (bool, error) {
+func (pl *Plugin) podGangsServed() (bool, error) {
 	resources, err := pl.handle.ClientSet().Discovery().ServerResourcesForGroupVersion(podGangs.GroupVersion().String())
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -85,8 +85,8 @@ func (pl *Plugin) podGangsServed(ctx context.Context) (bool, error) {
 // awaitPodGangs starts to watch PodGangs as soon as they are served.
 func (pl *Plugin) awaitPodGangs(ctx context.Context, client dynamic.Interface) {
 	logger := klog.FromContext(ctx)
-	err := wait.PollUntilContextCancel(ctx, crdPollInterval, false, func(ctx context.Context) (bool, error) {
-		served, err := pl.podGangsServed(ctx)
+	err := wait.PollUntilContextCancel(ctx, crdPollInterval, false, func(context.Context) (bool, error) {
+		served, err := pl.podGangsServed()
 		if err != nil {
 			logger.V(4).Info("Cannot tell whether PodGangs are served", "err", err)
 			return false, nil
@@ -148,7 +148,7 @@ func (pl *Plugin) setPodGang(ctx context.Context, obj any) {
 		pl.apply(ctx, pl.index.SetGang(pg))
 	case *unstructured.Unstructured:
 		_, err := decodePodGang(pg)
-		pl.apply(ctx, pl.index.SetGang(unreadable(pg), fmt.Sprintf("it cannot be read: %v", err)))
+		pl.apply(ctx, pl.index.SetUnreadable(unreadable(pg), fmt.Sprintf("it cannot be read: %v", err)))
 	}
 }
 
