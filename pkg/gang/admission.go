@@ -78,6 +78,8 @@ func (i *Index) roleOf(pod *v1.Pod) (Role, string) {
 		return RoleJoins, ""
 	case g.attempt != nil:
 		return RoleWaits, fmt.Sprintf("waits until the floor of PodGang %s is bound", g.key)
+	case g.held:
+		return RoleWaits, fmt.Sprintf("claims of PodGang %s are being cleared", g.key)
 	case t.groups[group].need() == 0:
 		g.resign(pod.UID)
 		return RoleWaits, fmt.Sprintf("waits until the floor of PodGang %s is bound", g.key)
@@ -92,6 +94,49 @@ func (i *Index) roleOf(pod *v1.Pod) (Role, string) {
 
 func notListed(pod *v1.Pod, g *gang) string {
 	return fmt.Sprintf("pod %s is not listed in the podReferences of PodGang %s", pod.Name, g.key)
+}
+
+// Hold keeps the gang from being planned until Unhold. It fails while an attempt
+// is under way.
+func (i *Index) Hold(key Key) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	g := i.gangs[key]
+	if g == nil || g.attempt != nil || g.held {
+		return false
+	}
+	g.held = true
+	return true
+}
+
+// Unhold takes Hold back.
+func (i *Index) Unhold(key Key) Effects {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	g := i.gangs[key]
+	if g == nil || !g.held {
+		return Effects{}
+	}
+	g.held = false
+	g.changed()
+	return i.settle(g)
+}
+
+// FloorsWaiting returns one pending member of every other gang that has its
+// members and not its floors, and that has no attempt under way.
+func (i *Index) FloorsWaiting(except Key) []*v1.Pod {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var pods []*v1.Pod
+	for key, g := range i.gangs {
+		if key == except || g.attempt != nil || i.countOf(g).blocked != "" || g.tally.satisfied() {
+			continue
+		}
+		if leader := i.nextLeader(g); leader != nil {
+			pods = append(pods, leader)
+		}
+	}
+	return pods
 }
 
 // resign ends the leadership of a pod that cannot lead now.
@@ -145,7 +190,7 @@ func (i *Index) Snapshot(key Key, leader types.UID) (snapshot Snapshot, ok bool)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	g := i.gangs[key]
-	if g == nil || g.attempt != nil || i.countOf(g).blocked != "" || !i.canLead(g, leader) {
+	if g == nil || g.attempt != nil || g.held || i.countOf(g).blocked != "" || !i.canLead(g, leader) {
 		return Snapshot{}, false
 	}
 	t := i.countOf(g)

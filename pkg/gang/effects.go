@@ -133,12 +133,12 @@ func (i *Index) settleOne(g *gang) Effects {
 			effects.merge(i.closeIfFinished(g))
 		}
 	}
-	if g.stirred && g.attempt == nil {
+	if g.stirred && g.attempt == nil && !g.held {
 		g.stirred = false
 		effects.wake(i.wakeable(g), g.delay)
 		g.delay = 0
 	}
-	if g.object == nil && len(g.members) == 0 && g.attempt == nil {
+	if g.object == nil && len(g.members) == 0 && g.attempt == nil && !g.held {
 		delete(i.gangs, g.key)
 	}
 	return effects

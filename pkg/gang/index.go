@@ -63,6 +63,9 @@ type gang struct {
 	// stirred is set when something changed that may let a waiting gang proceed,
 	// and dirty when something changed at all, until settle has looked at it.
 	stirred, dirty bool
+	// held is set while somebody works on what the members hold; the gang is not
+	// planned meanwhile.
+	held bool
 	// rollbacks counts the attempts undone since the last that succeeded, and
 	// delay is how long the next is put off.
 	rollbacks int

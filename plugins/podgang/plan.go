@@ -44,10 +44,12 @@ func (pl *Plugin) plan(ctx context.Context, snapshot gang.Snapshot) (*plan, *ref
 	if floor == 0 {
 		return nil, nil, fmt.Errorf("no member of PodGang %s is to be placed", snapshot.Key)
 	}
-	for _, group := range snapshot.Groups {
-		for _, pod := range group.Extras {
-			if err := w.addMember(group.Name, pod, false); err != nil {
-				return nil, nil, err
+	if !pl.floorsFirst(snapshot.Key, snapshot.Groups) {
+		for _, group := range snapshot.Groups {
+			for _, pod := range group.Extras {
+				if err := w.addMember(group.Name, pod, false); err != nil {
+					return nil, nil, err
+				}
 			}
 		}
 	}

@@ -36,6 +36,8 @@ type Plugin struct {
 	waits *waitBook
 	// bystanders remembers other pods that were refused meanwhile.
 	bystanders *bystanderBook
+	// extras knows since when extras have been giving way to floors.
+	extras *extraBook
 
 	pods            corelisters.PodLister
 	priorityClasses schedulinglisters.PriorityClassLister
@@ -84,6 +86,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle, findResour
 		handle:          handle,
 		waits:           newWaitBook(),
 		bystanders:      newBystanderBook(),
+		extras:          newExtraBook(),
 		pods:            pods,
 		priorityClasses: informers.Scheduling().V1().PriorityClasses().Lister(),
 		binder:          binder.(fwk.BindPlugin),

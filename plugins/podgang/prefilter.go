@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -43,7 +44,12 @@ func (pl *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	}
 	role, reason := pl.index.RoleOf(pod)
 	switch role {
-	case gang.RoleNone, gang.RoleJoins:
+	case gang.RoleNone:
+		return nil, fwk.NewStatus(fwk.Skip)
+	case gang.RoleJoins:
+		if key, _ := pl.index.GangOf(pod); pl.yields(klog.FromContext(ctx), key, pod) {
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "gives way to the floor of another gang for a moment")
+		}
 		return nil, fwk.NewStatus(fwk.Skip)
 	case gang.RoleWaits:
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)

@@ -56,23 +56,40 @@ func (r *reclaimer) next(ctx context.Context) bool {
 		return false
 	}
 	defer r.queue.Done(key)
-	view, ok := r.pl.index.View(key)
-	if !ok || view.Attempting {
+	holders := r.holders(key)
+	if len(holders) == 0 {
 		return true
 	}
-	refused := r.pl.waits.refused(key)
-	for _, waiting := range view.Waiting {
-		if waiting.Reason != "" || refused {
-			r.reclaim(ctx, key, waiting.Pod)
-		}
+	// From here on the gang is not planned, so that no attempt counts on what is
+	// being cleared. Whoever has been planned since then is not among the holders.
+	if !r.pl.index.Hold(key) {
+		return true
 	}
+	for _, pod := range r.holders(key) {
+		r.reclaim(ctx, key, pod)
+	}
+	r.pl.apply(ctx, r.pl.index.Unhold(key))
 	return true
 }
 
-func (r *reclaimer) reclaim(ctx context.Context, key gang.Key, pod *v1.Pod) {
-	if !r.pl.resources.HoldsAllocation(pod) {
-		return
+// holders returns the members that wait for something that their claims do not
+// help with, and whose claims are allocated all the same.
+func (r *reclaimer) holders(key gang.Key) []*v1.Pod {
+	view, ok := r.pl.index.View(key)
+	if !ok || view.Attempting {
+		return nil
 	}
+	refused := r.pl.waits.refused(key)
+	var holders []*v1.Pod
+	for _, waiting := range view.Waiting {
+		if (waiting.Reason != "" || refused) && r.pl.resources.HoldsAllocation(waiting.Pod) {
+			holders = append(holders, waiting.Pod)
+		}
+	}
+	return holders
+}
+
+func (r *reclaimer) reclaim(ctx context.Context, key gang.Key, pod *v1.Pod) {
 	logger := klog.FromContext(ctx)
 	if err := r.pl.resources.Reclaim(ctx, pod); err != nil {
 		logger.Error(err, "Claims of a pod that waits stay allocated, trying again", "pod", klog.KObj(pod))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,6 +40,8 @@ type waitBook struct {
 type waiting struct {
 	leader   *v1.Pod
 	blockers blockers
+	// refused is when the gang was found not to fit, zero while it is planned.
+	refused time.Time
 }
 
 func newWaitBook() *waitBook {
@@ -49,7 +52,11 @@ func newWaitBook() *waitBook {
 func (b *waitBook) set(key gang.Key, leader *v1.Pod, blockers blockers) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waits[key] = waiting{leader: leader, blockers: blockers}
+	w := waiting{leader: leader, blockers: blockers}
+	if len(blockers) > 0 {
+		w.refused = time.Now()
+	}
+	b.waits[key] = w
 }
 
 // clear forgets the gang.
@@ -76,6 +83,19 @@ func (b *waitBook) refused(key gang.Key) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.waits[key].blockers) > 0
+}
+
+// lastRefusal returns when another gang was last found not to fit.
+func (b *waitBook) lastRefusal(except gang.Key) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var last time.Time
+	for key, w := range b.waits {
+		if key != except && w.refused.After(last) {
+			last = w.refused
+		}
+	}
+	return last
 }
 
 // leaders returns the leaders of all gangs that wait.
