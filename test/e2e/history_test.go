@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
+)
+
+// record is one change of an object, as a watch has delivered it.
+type record struct {
+	// revision orders records of different kinds: all of them come from one etcd.
+	revision uint64
+	at       time.Time
+	// object is a *Pod, *ResourceClaim, *PodGang or *Event; its last state if deleted.
+	object  metav1.Object
+	deleted bool
+}
+
+// history is every change of pods, claims, PodGangs and events in a cluster.
+type history struct {
+	mu sync.Mutex // guards everything below
+	// records by namespace, in the order of delivery.
+	records map[string][]record
+	// latest is the state of every object that exists, by kind and name.
+	latest map[string]metav1.Object
+	// holder names the claim that has a device, by driver, pool and device name.
+	holder map[string]types.NamespacedName
+	// doubled are the moments at which a device was in two claims.
+	doubled []string
+	// changed is closed and replaced with every record.
+	changed chan struct{}
+}
+
+// recordHistory starts to record, and returns when what exists is known.
+func recordHistory(ctx context.Context, client kubernetes.Interface) (*history, error) {
+	h := &history{
+		records: make(map[string][]record),
+		latest:  make(map[string]metav1.Object),
+		holder:  make(map[string]types.NamespacedName),
+		changed: make(chan struct{}),
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	for _, informer := range []cache.SharedIndexInformer{
+		factory.Core().V1().Pods().Informer(),
+		factory.Resource().V1().ResourceClaims().Informer(),
+		factory.Events().V1().Events().Informer(),
+	} {
+		if err := h.follow(informer); err != nil {
+			return nil, err
+		}
+	}
+	factory.Start(ctx.Done())
+	for kind, synced := range factory.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return nil, fmt.Errorf("cannot watch %v", kind)
+		}
+	}
+	return h, nil
+}
+
+// followGangs records PodGangs.
+func (h *history) followGangs(ctx context.Context, dyn dynamic.Interface) error {
+	informer := dynamicinformer.NewFilteredDynamicInformer(dyn, v1alpha1.PodGangResource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	if err := informer.SetTransform(decodeGang); err != nil {
+		return err
+	}
+	if err := h.follow(informer); err != nil {
+		return err
+	}
+	go informer.Run(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		return errors.New("cannot watch PodGangs")
+	}
+	return nil
+}
+
+func decodeGang(obj any) (any, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	pg := &v1alpha1.PodGang{}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, pg)
+	return pg, err
+}
+
+func (h *history) follow(informer cache.SharedIndexInformer) error {
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { h.add(obj, false) },
+		UpdateFunc: func(_, obj any) { h.add(obj, false) },
+		DeleteFunc: func(obj any) { h.add(obj, true) },
+	})
+	return err
+}
+
+func (h *history) add(obj any, deleted bool) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	object, ok := obj.(metav1.Object)
+	if !ok {
+		return
+	}
+	revision, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64) // the API server writes no other
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ns := object.GetNamespace()
+	h.records[ns] = append(h.records[ns], record{revision: revision, at: time.Now(), object: object, deleted: deleted})
+	if key := keyOf(object); deleted {
+		delete(h.latest, key)
+	} else {
+		h.latest[key] = object
+	}
+	if claim, ok := object.(*resourcev1.ResourceClaim); ok {
+		h.trackDevices(claim, deleted)
+	}
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// trackDevices keeps the book of who has which device.
+func (h *history) trackDevices(claim *resourcev1.ResourceClaim, deleted bool) {
+	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+	for device, holder := range h.holder {
+		if holder == name {
+			delete(h.holder, device)
+		}
+	}
+	if deleted || claim.Status.Allocation == nil {
+		return
+	}
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		device := r.Driver + "/" + r.Pool + "/" + r.Device
+		if other, taken := h.holder[device]; taken {
+			h.doubled = append(h.doubled, fmt.Sprintf("device %s is in claims %s and %s", device, other, name))
+		}
+		h.holder[device] = name
+	}
+}
+
+func keyOf(object metav1.Object) string {
+	return fmt.Sprintf("%T/%s/%s", object, object.GetNamespace(), object.GetName())
+}
+
+// get returns the object of a name as last seen, nil if there is none.
+func get[T interface {
+	*O
+	metav1.Object
+}, O any](h *history, namespace, name string) T {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	object, _ := h.latest[fmt.Sprintf("%T/%s/%s", T(nil), namespace, name)].(T)
+	return object
+}
+
+// list returns the objects of a kind in a namespace ("" for all) as last seen.
+func list[T metav1.Object](h *history, namespace string) []T {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var objects []T
+	for _, object := range h.latest {
+		if o, ok := object.(T); ok && (namespace == "" || o.GetNamespace() == namespace) {
+			objects = append(objects, o)
+		}
+	}
+	return objects
+}
+
+// of returns the records of a namespace in the order of delivery.
+func (h *history) of(namespace string) []record {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.records[namespace][:len(h.records[namespace]):len(h.records[namespace])]
+}
+
+// doubledDevices returns the moments at which a device was in two claims.
+func (h *history) doubledDevices() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.doubled
+}
+
+// recheck is how often a condition is looked at although nothing was recorded: some
+// conditions are not about recorded objects.
+const recheck = 100 * time.Millisecond
+
+var errTimeout = errors.New("timeout")
+
+// wait returns when the condition holds, or errTimeout.
+func (h *history) wait(ctx context.Context, timeout time.Duration, condition func() bool) error {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	for {
+		h.mu.Lock()
+		changed := h.changed
+		h.mu.Unlock()
+		if condition() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-time.After(recheck):
+		case <-timer.C:
+			return errTimeout
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// saw reports whether a record of the namespace matches.
+func (h *history) saw(namespace string, match func(record) bool) bool {
+	for _, r := range h.of(namespace) {
+		if match(r) {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	_ metav1.Object = &corev1.Pod{}
+	_ metav1.Object = &resourcev1.ResourceClaim{}
+	_ metav1.Object = &v1alpha1.PodGang{}
+	_ metav1.Object = &eventsv1.Event{}
+)

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/podgang/podgang-scheduler/pkg/lab"
+)
+
+var (
+	schedulerBinary = flag.String("scheduler", lab.PodGangScheduler, "what schedules: "+lab.PodGangScheduler+" or "+lab.KubeScheduler)
+	patience        = flag.Duration("patience", 30*time.Second, "how long a test waits for something that should happen at once")
+	keepState       = flag.Bool("keep", false, "keep the state of the labs, logs included, when all tests pass too")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	for _, name := range []string{lab.MultiCall, lab.Kwok, lab.PodGangScheduler} {
+		if _, err := lab.FindBinary("", name); err != nil {
+			fmt.Fprintf(os.Stderr, "the end-to-end tests run what is built: %v\n", err)
+			os.Exit(1)
+		}
+	}
+	code := m.Run()
+	for _, l := range labs {
+		l.stop()
+		switch {
+		case l.dir == "":
+		case code != 0 || *keepState:
+			fmt.Fprintf(os.Stderr, "logs of the lab %q: %s/logs\n", l.name, l.dir)
+		default:
+			if err := os.RemoveAll(l.dir); err != nil {
+				fmt.Fprintf(os.Stderr, "cannot remove the state of the lab %q: %v\n", l.name, err)
+			}
+		}
+	}
+	os.Exit(code)
+}
