@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -83,10 +84,19 @@ func (l *Lab) applyNode(ctx context.Context, n *corev1.Node, owners *ownerMap) e
 		n.Status.Conditions[i].LastHeartbeatTime, n.Status.Conditions[i].LastTransitionTime = now, now
 	}
 	created, err := createOrUpdate(ctx, n, nodes.Create, nodes.Update, nodes.Get)
-	if err == nil {
-		owners.add(created)
+	if err != nil {
+		return err
 	}
-	return err
+	owners.add(created)
+	// An update leaves the status alone.
+	if equality.Semantic.DeepEqual(created.Status.Allocatable, n.Status.Allocatable) {
+		return nil
+	}
+	created.Status = n.Status
+	if _, err := nodes.UpdateStatus(ctx, created, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
+		return fmt.Errorf("cannot write the status of node %s: %w", n.Name, err)
+	}
+	return nil
 }
 
 func forEach[T any](ctx context.Context, items []T, do func(context.Context, T) error) error {
@@ -177,7 +187,7 @@ func takenObjects(t shape.Taken) (*resourcev1.ResourceClaim, *corev1.Pod) {
 	claim.Finalizers = []string{resourcev1.Finalizer}
 	pod := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
 		NodeName:       t.Node,
-		Containers:     []corev1.Container{{Name: "main", Image: "registry.k8s.io/pause:3.10", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: takenRequest}}}}},
+		Containers:     []corev1.Container{{Name: "main", Image: "pause", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: takenRequest}}}}},
 		ResourceClaims: []corev1.PodResourceClaim{{Name: takenRequest, ResourceClaimName: &t.Name}},
 		Tolerations:    []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 	}}

@@ -40,7 +40,7 @@ func newPod(name string, opts ...podOption) *corev1.Pod {
 			TerminationGracePeriodSeconds: ptr.To[int64](0),
 			AutomountServiceAccountToken:  ptr.To(false),
 			Containers: []corev1.Container{{
-				Name: "main", Image: "registry.k8s.io/pause:3.10",
+				Name: "main", Image: "pause",
 				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}},
 			}},
 		},
