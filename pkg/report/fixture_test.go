@@ -86,9 +86,9 @@ func newFixture(t *testing.T, policy config.StatusPolicy, floor int32, pods ...*
 // stop ends a Reporter that was not run.
 func (f *fixture) stop() { f.queue.ShutDown() }
 
-func (f *fixture) setGang(pg *v1alpha1.PodGang, faults ...string) {
+func (f *fixture) setGang(pg *v1alpha1.PodGang) {
 	f.current = pg
-	f.index.SetGang(pg, faults...)
+	f.index.SetGang(pg)
 }
 
 // changeGang sets the next version of the PodGang.

@@ -127,9 +127,10 @@ func (f *fixture) refuse(s *Session, pod *v1.Pod, node string) *fwk.Status {
 	return status
 }
 
-// cycle runs a member's own scheduling cycle up to Reserve.
-func (f *fixture) cycle(pod *v1.Pod, node string) fwk.CycleState {
+// cycle runs a pod's own scheduling cycle up to Reserve, on node n1.
+func (f *fixture) cycle(pod *v1.Pod) fwk.CycleState {
 	f.t.Helper()
+	const node = "n1"
 	state := framework.NewCycleState()
 	if _, status := f.plugin.PreFilter(f.ctx, state, pod, nil); !status.IsSuccess() && !status.IsSkip() {
 		f.t.Fatalf("PreFilter of %s: %v", pod.Name, status)
@@ -207,14 +208,14 @@ func nodeInfo(name string) fwk.NodeInfo {
 	return info
 }
 
-// makeClaim returns a claim for a number of devices.
-func makeClaim(name string, count int64) *resourceapi.ResourceClaim {
+// makeClaim returns a claim for one device.
+func makeClaim(name string) *resourceapi.ResourceClaim {
 	return &resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name), ResourceVersion: "1"},
 		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{
 			Name: "gpu",
 			Exactly: &resourceapi.ExactDeviceRequest{
-				DeviceClassName: gpuClass, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count,
+				DeviceClassName: gpuClass, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
 			},
 		}}}},
 	}

@@ -25,7 +25,7 @@ func devicesOf(claim *resourceapi.ResourceClaim) string {
 }
 
 func TestSessionSeesItsOwnChoicesAndNobodyElseDoes(t *testing.T) {
-	f := newFixture(t, append(cluster(map[string]int{"n1": 2}), makeClaim("a", 1), makeClaim("b", 1), makeClaim("c", 1))...)
+	f := newFixture(t, append(cluster(map[string]int{"n1": 2}), makeClaim("a"), makeClaim("b"), makeClaim("c"))...)
 	s := f.session()
 	f.allocate(s, makePod("a", "a"), "n1")
 	b := f.allocate(s, makePod("b", "b"), "n1")
@@ -44,7 +44,7 @@ func TestSessionSeesItsOwnChoicesAndNobodyElseDoes(t *testing.T) {
 }
 
 func TestSessionOnAnotherNodeSeesThatNode(t *testing.T) {
-	f := newFixture(t, append(cluster(map[string]int{"n1": 1, "n2": 1}), makeClaim("a", 1), makeClaim("b", 1))...)
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1, "n2": 1}), makeClaim("a"), makeClaim("b"))...)
 	s := f.session()
 	f.allocate(s, makePod("a", "a"), "n1")
 	f.refuse(s, makePod("b", "b"), "n1")
@@ -52,7 +52,7 @@ func TestSessionOnAnotherNodeSeesThatNode(t *testing.T) {
 }
 
 func TestReserveTakesDevicesFromEverybodyElse(t *testing.T) {
-	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("a", 1), makeClaim("other", 1))...)
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("a"), makeClaim("other"))...)
 	s := f.session()
 	a := f.allocate(s, makePod("a", "a"), "n1")
 	reservations, err := s.Reserve([]*Allocation{a})
@@ -67,7 +67,7 @@ func TestReserveTakesDevicesFromEverybodyElse(t *testing.T) {
 }
 
 func TestReserveIsAllOrNothingWhenAClaimWasAllocatedElsewhere(t *testing.T) {
-	f := newFixture(t, append(cluster(map[string]int{"n1": 2}), makeClaim("a", 1), makeClaim("b", 1))...)
+	f := newFixture(t, append(cluster(map[string]int{"n1": 2}), makeClaim("a"), makeClaim("b"))...)
 	s := f.session()
 	a, b := f.allocate(s, makePod("a", "a"), "n1"), f.allocate(s, makePod("b", "b"), "n1")
 
@@ -90,7 +90,7 @@ func TestReserveIsAllOrNothingWhenAClaimWasAllocatedElsewhere(t *testing.T) {
 }
 
 func TestSharedClaimIsAllocatedOnceForTheGang(t *testing.T) {
-	f := newFixture(t, append(cluster(map[string]int{"n1": 3, "n2": 3}), makeClaim("shared", 1), makeClaim("a", 1), makeClaim("b", 1))...)
+	f := newFixture(t, append(cluster(map[string]int{"n1": 3, "n2": 3}), makeClaim("shared"), makeClaim("a"), makeClaim("b"))...)
 	podA, podB := makePod("a", "shared", "a"), makePod("b", "shared", "b")
 	s := f.session()
 	a := f.allocate(s, podA, "n1")
@@ -102,7 +102,7 @@ func TestSharedClaimIsAllocatedOnceForTheGang(t *testing.T) {
 	_, err := s.Reserve([]*Allocation{a, b})
 	noError(t, err)
 
-	stateA, stateB := f.cycle(podA, "n1"), f.cycle(podB, "n1")
+	stateA, stateB := f.cycle(podA), f.cycle(podB)
 	noError(t, f.plugin.PreBind(f.ctx, stateA, podA, "n1").AsError())
 	if got := len(f.claim("shared").Status.ReservedFor); got != 2 {
 		t.Errorf("the first member has written %d users of the shared claim, want both", got)
@@ -117,13 +117,13 @@ func TestSharedClaimIsAllocatedOnceForTheGang(t *testing.T) {
 }
 
 func TestSharedClaimIsClearedWhenTheGangIsUndoneHalfWay(t *testing.T) {
-	f := newFixture(t, append(cluster(map[string]int{"n1": 3}), makeClaim("shared", 1), makeClaim("a", 1), makeClaim("b", 1))...)
+	f := newFixture(t, append(cluster(map[string]int{"n1": 3}), makeClaim("shared"), makeClaim("a"), makeClaim("b"))...)
 	podA, podB := makePod("a", "shared", "a"), makePod("b", "shared", "b")
 	s := f.session()
 	a, b := f.allocate(s, podA, "n1"), f.allocate(s, podB, "n1")
 	_, err := s.Reserve([]*Allocation{a, b})
 	noError(t, err)
-	stateA, stateB := f.cycle(podA, "n1"), f.cycle(podB, "n1")
+	stateA, stateB := f.cycle(podA), f.cycle(podB)
 	noError(t, f.plugin.PreBind(f.ctx, stateA, podA, "n1").AsError())
 
 	f.plugin.Unreserve(f.ctx, stateA, podA, "n1")
@@ -142,9 +142,9 @@ func TestSharedClaimIsClearedWhenTheGangIsUndoneHalfWay(t *testing.T) {
 }
 
 func TestPodsWithoutReservationPassThrough(t *testing.T) {
-	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("a", 1))...)
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("a"))...)
 	pod := makePod("a", "a")
-	state := f.cycle(pod, "n1")
+	state := f.cycle(pod)
 	noError(t, f.plugin.PreBind(f.ctx, state, pod, "n1").AsError())
 	if got := devicesOf(f.claim("a")); got != "n1/gpu-0" {
 		t.Errorf("got devices %q, want n1/gpu-0", got)
@@ -152,19 +152,19 @@ func TestPodsWithoutReservationPassThrough(t *testing.T) {
 }
 
 func TestMemberIsConfinedToItsPlannedNode(t *testing.T) {
-	f := newFixture(t, append(cluster(map[string]int{"n1": 1, "n2": 1}), makeClaim("a", 1))...)
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1, "n2": 1}), makeClaim("a"))...)
 	pod := makePod("a", "a")
 	s := f.session()
 	_, err := s.Reserve([]*Allocation{f.allocate(s, pod, "n1")})
 	noError(t, err)
-	state := f.cycle(pod, "n1")
+	state := f.cycle(pod)
 	if status := f.plugin.Filter(f.ctx, state, pod, nodeInfo("n2")); status.IsSuccess() {
 		t.Error("node n2 was accepted, and the devices are reserved on n1")
 	}
 }
 
 func TestReleaseHappensOnce(t *testing.T) {
-	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("shared", 1))...)
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("shared"))...)
 	podA, podB := makePod("a", "shared"), makePod("b", "shared")
 	s := f.session()
 	reservations, err := s.Reserve([]*Allocation{f.allocate(s, podA, "n1"), f.allocate(s, podB, "n1")})
@@ -181,9 +181,9 @@ func TestReleaseHappensOnce(t *testing.T) {
 }
 
 func TestRefusalNamesWhatIsMissing(t *testing.T) {
-	noClass := makeClaim("noclass", 1)
+	noClass := makeClaim("noclass")
 	noClass.Spec.Devices.Requests[0].Exactly.DeviceClassName = "tpu.example.com"
-	deleted := makeClaim("deleted", 1)
+	deleted := makeClaim("deleted")
 	deleted.DeletionTimestamp = &metav1.Time{}
 	deleted.Finalizers = []string{"test"}
 	tests := map[string]struct {
@@ -211,12 +211,12 @@ func TestRefusalNamesWhatIsMissing(t *testing.T) {
 }
 
 func TestDeviceGivenAwayTwiceIsFoundBeforeBinding(t *testing.T) {
-	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("a", 1), makeClaim("other", 1))...)
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("a"), makeClaim("other"))...)
 	pod := makePod("a", "a")
 	s := f.session()
 	_, err := s.Reserve([]*Allocation{f.allocate(s, pod, "n1")})
 	noError(t, err)
-	state := f.cycle(pod, "n1")
+	state := f.cycle(pod)
 
 	// Another scheduler allocates the same device before our write.
 	other := f.claim("other")
@@ -240,7 +240,7 @@ func TestDeviceGivenAwayTwiceIsFoundBeforeBinding(t *testing.T) {
 }
 
 func TestClaimHasRoomForSoManyUsers(t *testing.T) {
-	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("shared", 1))...)
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("shared"))...)
 	s := f.session()
 	var last *Allocation
 	for i := range resourceapi.ResourceClaimReservedForMaxSize {
