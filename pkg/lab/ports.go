@@ -4,9 +4,12 @@ package lab
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
+	"sync"
 )
 
 // Ports are taken from below the range that Linux uses for outgoing connections
@@ -20,11 +23,15 @@ const (
 // portSet holds free ports of 127.0.0.1 until the components are about to listen on
 // them, so that two labs that start together do not choose the same.
 type portSet struct {
+	// mu guards held: components start in parallel.
+	mu   sync.Mutex
 	held map[int]net.Listener
 }
 
 // take finds a free port and holds it.
 func (s *portSet) take() (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var last error
 	for range 200 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
@@ -47,6 +54,8 @@ func (s *portSet) take() (int, error) {
 
 // release lets go of ports, for their component to listen on.
 func (s *portSet) release(ports ...int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, port := range ports {
 		if l := s.held[port]; l != nil {
 			_ = l.Close() // nothing was accepted
@@ -56,9 +65,10 @@ func (s *portSet) release(ports ...int) {
 }
 
 func (s *portSet) releaseAll() {
-	for port := range s.held {
-		s.release(port)
-	}
+	s.mu.Lock()
+	ports := slices.Collect(maps.Keys(s.held))
+	s.mu.Unlock()
+	s.release(ports...)
 }
 
 func address(port int) string {
