@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
+)
+
+// snapshot is what exists of a workload, by name. The objects are shared: read only.
+type snapshot struct {
+	pods  map[string]*corev1.Pod
+	gangs map[string]*v1alpha1.PodGang
+}
+
+// store is what the informers have shown of a workload.
+type store struct {
+	wake func()
+
+	mu      sync.Mutex // guards everything below
+	seen    snapshot
+	version map[types.UID]uint64 // of every object ever shown
+	gone    map[types.UID]bool
+	changed chan struct{} // closed and replaced with every change
+}
+
+// newStore follows the pods and PodGangs of a workload until the context ends, and
+// returns when what exists is known. Every change calls wake.
+func newStore(ctx context.Context, client kubernetes.Interface, dyn dynamic.Interface, namespace, workload string, wake func()) (*store, error) {
+	s := &store{
+		wake:    wake,
+		seen:    snapshot{pods: map[string]*corev1.Pod{}, gangs: map[string]*v1alpha1.PodGang{}},
+		version: map[types.UID]uint64{}, gone: map[types.UID]bool{}, changed: make(chan struct{}),
+	}
+	own := func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.LabelPartOf + "=" + workload }
+	pods := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace), informers.WithTweakListOptions(own)).Core().V1().Pods().Informer()
+	gangs := dynamicinformer.NewFilteredDynamicInformer(dyn, v1alpha1.PodGangResource, namespace, 0, cache.Indexers{}, own).Informer()
+	if err := gangs.SetTransform(decodeGang); err != nil {
+		return nil, err
+	}
+	for _, informer := range []cache.SharedIndexInformer{pods, gangs} {
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { s.add(obj, false) },
+			UpdateFunc: func(_, obj any) { s.add(obj, false) },
+			DeleteFunc: func(obj any) { s.add(obj, true) },
+		})
+		if err != nil {
+			return nil, err
+		}
+		go informer.Run(ctx.Done())
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), pods.HasSynced, gangs.HasSynced) {
+		return nil, fmt.Errorf("cannot watch pods and PodGangs of workload %s/%s", namespace, workload)
+	}
+	return s, nil
+}
+
+func decodeGang(obj any) (any, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	pg := &v1alpha1.PodGang{}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, pg)
+	return pg, err
+}
+
+func (s *store) add(obj any, deleted bool) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	s.mu.Lock()
+	switch object := obj.(type) {
+	case *corev1.Pod:
+		keep(s.seen.pods, object.Name, object, deleted)
+	case *v1alpha1.PodGang:
+		keep(s.seen.gangs, object.Name, object, deleted)
+	}
+	if object, ok := obj.(metav1.Object); ok {
+		s.version[object.GetUID()] = revision(object)
+		s.gone[object.GetUID()] = deleted
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.mu.Unlock()
+	s.wake()
+}
+
+func keep[T metav1.Object](m map[string]T, name string, object T, deleted bool) {
+	switch known, ok := m[name]; {
+	case !deleted:
+		m[name] = object
+	case ok && known.GetUID() == object.GetUID():
+		delete(m, name)
+	}
+}
+
+// revision orders the versions of an object: the API server writes etcd's revisions.
+func revision(object metav1.Object) uint64 {
+	n, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	return n
+}
+
+// shows returns the condition that the store has been shown this version or a later one.
+func shows(object metav1.Object) func(*store) bool {
+	uid, version := object.GetUID(), revision(object)
+	return func(s *store) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.gone[uid] || s.version[uid] >= version
+	}
+}
+
+func (s *store) pod(name string) *corev1.Pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen.pods[name]
+}
+
+func (s *store) gang(name string) *v1alpha1.PodGang {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen.gangs[name]
+}
+
+// snapshot copies what exists.
+func (s *store) snapshot() snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	copied := snapshot{pods: make(map[string]*corev1.Pod, len(s.seen.pods)), gangs: make(map[string]*v1alpha1.PodGang, len(s.seen.gangs))}
+	for name, pod := range s.seen.pods {
+		copied.pods[name] = pod
+	}
+	for name, pg := range s.seen.gangs {
+		copied.gangs[name] = pg
+	}
+	return copied
+}
+
+// wait returns when the condition holds.
+func (s *store) wait(ctx context.Context, timeout time.Duration, condition func(*store) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for {
+		s.mu.Lock()
+		changed := s.changed
+		s.mu.Unlock()
+		if condition(s) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
