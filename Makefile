@@ -67,6 +67,15 @@ test-unit: ## Run the unit tests, with the race detector (needs a C compiler).
 test-e2e: ## Run the end-to-end tests on what is in bin.
 	$(GO) test -count=1 -p 1 -timeout 20m ./test/...
 
+# SEED is a number or random; DURATION is how long there are faults. The test binary
+# is run by itself so that the last line is the test's own.
+SEED ?= random
+DURATION ?= 10m
+.PHONY: chaos
+chaos: build ## Test under faults: make chaos SEED=7 DURATION=2m (random, 10m).
+	$(GO) test -c -o $(BIN)/chaos.test ./test/chaos
+	cd test/chaos && $(BIN)/chaos.test -test.run '^TestChaos$$' -test.timeout 0 -seed=$(SEED) -duration=$(DURATION)
+
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Check style, formatting, import direction and suspicious code.
 	$(GOLANGCI_LINT) run ./...

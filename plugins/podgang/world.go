@@ -269,14 +269,14 @@ func (w *world) Place(member, n int) (func(), bool) {
 	m := w.members[member]
 	node, touched := w.placed[n]
 	if !touched {
-		node = w.nodes[n].Snapshot()
+		node = w.nodes[n]
 	}
 	// An untouched node has been screened. Where pods interact, one placed
-	// elsewhere may have changed the answer.
-	if !touched && !w.interacts {
-		// Nothing to ask.
-	} else if status := w.pl.handle.RunFilterPluginsWithNominatedPods(w.ctx, m.class.state, m.pod, node); !status.IsSuccess() {
-		return nil, w.refuse(m, n, status)
+	// elsewhere may have changed the answer since.
+	if touched || w.interacts {
+		if status := w.pl.handle.RunFilterPluginsWithNominatedPods(w.ctx, m.class.state, m.pod, node); !status.IsSuccess() {
+			return nil, w.refuse(m, n, status)
+		}
 	}
 	allocation, status := w.session.Allocate(w.ctx, m.pod, node)
 	if !status.IsSuccess() {
@@ -286,6 +286,9 @@ func (w *world) Place(member, n int) (func(), bool) {
 	if err != nil {
 		w.session.Undo(allocation)
 		return nil, w.refuse(m, n, fwk.AsStatus(err))
+	}
+	if !touched {
+		node = node.Snapshot()
 	}
 	node.AddPodInfo(info)
 	w.placed[n] = node
