@@ -12,6 +12,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
@@ -25,6 +26,9 @@ type deviceBook struct {
 	mu sync.Mutex
 	// holders are the claims that hold a device whole.
 	holders map[structured.DeviceID]map[types.UID]*resourceapi.ResourceClaim
+	// contested are the devices that were held by several claims at a time, and
+	// are still held by one at least.
+	contested sets.Set[structured.DeviceID]
 	// seen is the highest resource version of a claim in the book.
 	seen uint64
 	// changed is closed, and replaced, when seen grows.
@@ -33,8 +37,9 @@ type deviceBook struct {
 
 func newDeviceBook() *deviceBook {
 	return &deviceBook{
-		holders: make(map[structured.DeviceID]map[types.UID]*resourceapi.ResourceClaim),
-		changed: make(chan struct{}),
+		holders:   make(map[structured.DeviceID]map[types.UID]*resourceapi.ResourceClaim),
+		contested: sets.New[structured.DeviceID](),
+		changed:   make(chan struct{}),
 	}
 }
 
@@ -58,8 +63,9 @@ func (b *deviceBook) replace(before, after any) {
 	if claim, ok := before.(*resourceapi.ResourceClaim); ok {
 		for _, id := range wholeDevices(claim) {
 			delete(b.holders[id], claim.UID)
-			if len(b.holders[id]) == 0 {
+			if len(b.holders[id]) == 0 && !holds(after, id) {
 				delete(b.holders, id)
+				b.contested.Delete(id)
 			}
 		}
 	}
@@ -72,11 +78,31 @@ func (b *deviceBook) replace(before, after any) {
 			b.holders[id] = make(map[types.UID]*resourceapi.ResourceClaim, 1)
 		}
 		b.holders[id][claim.UID] = claim
+		if len(b.holders[id]) > 1 {
+			b.contested.Insert(id)
+		}
 	}
 	if version, err := strconv.ParseUint(claim.ResourceVersion, 10, 64); err == nil && version > b.seen {
 		b.seen = version
 		close(b.changed)
 		b.changed = make(chan struct{})
+	}
+}
+
+// holds reports whether the object is a claim that holds the device.
+func holds(object any, id structured.DeviceID) bool {
+	claim, ok := object.(*resourceapi.ResourceClaim)
+	return ok && slices.Contains(wholeDevices(claim), id)
+}
+
+// addContested adds the contested devices to a set of allocated ones. The in-tree
+// tracker (v1.37.2) keeps a set and not a count: when one of two claims gives a
+// device back, it takes the device for free although the other holds it.
+func (b *deviceBook) addContested(allocated sets.Set[structured.DeviceID]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id := range b.contested {
+		allocated.Insert(id)
 	}
 }
 

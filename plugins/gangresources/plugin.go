@@ -87,8 +87,10 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 		FilterTimeout:  own.FilterTimeout,
 		BindingTimeout: own.BindingTimeout,
 	}
+	book := newDeviceBook()
+	manager = bookedManager{SharedDRAManager: manager, book: book}
 	view := &planningManager{SharedDRAManager: manager}
-	inTree, err := newInTree(ctx, inTreeArgs, handle, features)
+	inTree, err := newInTree(ctx, inTreeArgs, bookedHandle{Handle: handle, manager: manager}, features)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +98,6 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 	if err != nil {
 		return nil, err
 	}
-	book := newDeviceBook()
 	if _, err := handle.SharedInformerFactory().Resource().V1().ResourceClaims().Informer().AddEventHandler(book.handlers()); err != nil {
 		return nil, fmt.Errorf("plugin %s: watch claims: %w", Name, err)
 	}

@@ -237,6 +237,7 @@ func TestDeviceGivenAwayTwiceIsFoundBeforeBinding(t *testing.T) {
 	if got := devicesOf(f.claim("other")); got == "" {
 		t.Error("the other scheduler's claim was cleared")
 	}
+	f.refuse(f.session(), pod, "n1") // the device belongs to the other claim now
 }
 
 func TestClaimHasRoomForSoManyUsers(t *testing.T) {
