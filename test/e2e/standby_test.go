@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/podgang/podgang-scheduler/pkg/lab"
+	"github.com/podgang/podgang-scheduler/pkg/lab/shapes"
+)
+
+// standbyName is the component's name of the second replica.
+const standbyName = lab.PodGangScheduler + "-2"
+
+// replica is one of two schedulers of which one leads.
+type replica struct {
+	*lab.Component
+	gate *gate
+
+	mu sync.Mutex // guards writes
+	// writes are what the process has written, but for questions about who may call it.
+	writes []string
+}
+
+const leaseWrite = "PUT /apis/coordination.k8s.io/v1/namespaces/podgang-system/leases/podgang-scheduler"
+
+// record notes a request; it is a match of the gate's that never matches.
+func (r *replica) record(request *http.Request) bool {
+	switch {
+	case request.Method == http.MethodGet, strings.HasSuffix(request.URL.Path, "reviews"):
+	default:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.writes = append(r.writes, request.Method+" "+request.URL.Path)
+	}
+	return false
+}
+
+// writesBeforeLeading returns what the process has written before it renewed the lease
+// for the first time. Who has not led has tried to create the lease, at most.
+func (r *replica) writesBeforeLeading() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var early []string
+	for _, write := range r.writes {
+		if write == leaseWrite {
+			break
+		}
+		if !strings.HasSuffix(write, "/leases") {
+			early = append(early, write)
+		}
+	}
+	return early
+}
+
+// start starts the process anew if it was killed.
+func (r *replica) start(ctx context.Context) error {
+	if !r.Running() {
+		r.mu.Lock()
+		r.writes = nil
+		r.mu.Unlock()
+	}
+	return r.Start(ctx)
+}
+
+// startReplicas starts a lab with two schedulers, which ends with the test.
+func startReplicas(t *testing.T) (*labSource, []*replica) {
+	t.Helper()
+	source := &labSource{name: "standby"}
+	replicas := []*replica{{gate: newGate()}, {gate: newGate()}}
+	source.once.Do(func() { source.err = source.startReplicas(replicas) })
+	t.Cleanup(func() {
+		source.stop()
+		for _, r := range replicas {
+			r.gate.close()
+		}
+		if source.err != nil {
+			t.Error(source.err)
+		}
+		if t.Failed() || *keepState {
+			t.Logf("logs of the lab: %s/logs", source.dir)
+		} else if err := os.RemoveAll(source.dir); err != nil {
+			t.Error(err)
+		}
+	})
+	source.get(t)
+	return source, replicas
+}
+
+func (l *labSource) startReplicas(replicas []*replica) error {
+	var err error
+	if l.dir, err = os.MkdirTemp("", "podgang-e2e-"+l.name+"-"); err != nil {
+		return err
+	}
+	shape, err := shapes.Load("a", nil)
+	if err != nil {
+		return err
+	}
+	opts := lab.Options{Dir: l.dir, Shape: shape}
+	names := []string{lab.PodGangScheduler, standbyName}
+	for i, r := range replicas {
+		opts.Schedulers = append(opts.Schedulers, lab.Scheduler{
+			Binary: *schedulerBinary, Name: names[i], LeaderElect: true, Server: r.gate.serve,
+			EditConfig: func(config *unstructured.Unstructured) error {
+				// The defaults are 15 s, 10 s and 2 s.
+				for key, value := range map[string]string{"leaseDuration": "5s", "renewDeadline": "4s", "retryPeriod": "500ms"} {
+					if err := unstructured.SetNestedField(config.Object, value, "leaderElection", key); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+		})
+		r.gate.hold(r.record)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
+	running, err := lab.Start(ctx, opts)
+	if err != nil {
+		return err
+	}
+	l.cluster = &cluster{Lab: running}
+	for i, r := range replicas {
+		r.Component = running.Component(names[i])
+	}
+	if err := l.cluster.connect(ctx); err != nil {
+		return err
+	}
+	return l.cluster.recordGangs(ctx)
+}
+
+// leader waits until both replicas run and one leads, and returns it and the other.
+func (s *scenario) leader(replicas []*replica) (leader, standby *replica) {
+	s.t.Helper()
+	s.until("a replica leads", func() string {
+		leader, standby = nil, nil
+		for _, r := range replicas {
+			metrics, err := s.scrape(r.Component)
+			if err != nil { // it has just started, and knows nobody yet
+				return err.Error()
+			}
+			if sample(metrics, "leader_election_master_status") == 1 {
+				leader = r
+			} else {
+				standby = r
+			}
+		}
+		if leader == nil || standby == nil {
+			return "none or both do"
+		}
+		return ""
+	})
+	return leader, standby
+}
+
+// killReplica ends a replica with SIGKILL. It starts again when the test has ended.
+func (s *scenario) killReplica(r *replica) {
+	s.t.Helper()
+	r.Kill()
+	if r.Component == s.scheduler() {
+		s.killed++
+	}
+	s.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
+		defer cancel()
+		if err := r.start(ctx); err != nil {
+			s.t.Errorf("the scheduler does not start again: %v", err)
+		}
+	})
+}
+
+// onlyTheLeaderWrites checks the replica that does not lead.
+func (s *scenario) onlyTheLeaderWrites(standby *replica) {
+	s.t.Helper()
+	if early := standby.writesBeforeLeading(); len(early) > 0 {
+		s.t.Errorf("%s wrote before it led: %q", standby.Name(), early)
+	}
+}
+
+// eventCount is how many event objects on the gang have the words.
+func (s *scenario) eventCount(gang string, words ...string) int {
+	found := map[string]bool{}
+	for _, r := range s.c.history.of(s.ns) {
+		if e, ok := r.object.(*eventsv1.Event); ok && e.Regarding.Kind == "PodGang" && e.Regarding.Name == gang && hasWords(e.Note, words) {
+			found[e.Name] = true
+		}
+	}
+	return len(found)
+}
+
+func TestStandbyTakesOver(t *testing.T) {
+	source, replicas := startReplicas(t)
+
+	t.Run("while a gang waits", func(t *testing.T) {
+		s := newScenario(t, source)
+		leader, standby := s.leader(replicas)
+		s.takeGPU("solo")
+		pods := names("g", 2)
+		s.gang("g", group("w", 2, pods...))
+		s.members("g", 2, gpu)
+		s.unschedulable(pods, "2 pods", "room for 1")
+		s.tells("g", "2 pods", "room for 1")
+		s.marker()
+		if n := s.eventCount("g", "room for 1"); n != 1 {
+			t.Errorf("%d events say why the gang waits, want 1", n)
+		}
+		s.onlyTheLeaderWrites(standby)
+		s.killReplica(leader)
+		s.deletePods("solo") // nobody leads
+		s.neverBound(pods...)
+		s.bound(pods...)
+		s.onlyTheLeaderWrites(standby)
+		if n := s.eventCount("g", "room for 1"); n != 1 {
+			t.Errorf("%d events say that the gang waited, want 1", n)
+		}
+	})
+
+	t.Run("while a gang is half prepared", func(t *testing.T) {
+		s := newScenario(t, source)
+		leader, standby := s.leader(replicas)
+		pods := names("g", 2)
+		write := leader.gate.hold(claimWrite(s.ns, "g-1-"))
+		s.rulesOpen = append(s.rulesOpen, write)
+		s.gang("g", group("w", 2, pods...))
+		s.members("g", 2, gpu)
+		s.waitMet(write, 1)
+		s.allocated("g-0")
+		s.onlyTheLeaderWrites(standby)
+		s.killReplica(leader)
+		write.drop()
+		s.neverBound(pods...)
+		s.bound(pods...)
+		s.haveDevices(1, pods...)
+		s.onlyTheLeaderWrites(standby)
+	})
+
+	t.Run("while a gang is half prepared and then does not fit", func(t *testing.T) {
+		s := newScenario(t, source)
+		leader, _ := s.leader(replicas)
+		pods := names("g", 2)
+		write := leader.gate.hold(claimWrite(s.ns, "g-1-"))
+		s.rulesOpen = append(s.rulesOpen, write)
+		s.gang("g", group("w", 2, pods...))
+		s.members("g", 2, gpu)
+		s.waitMet(write, 1)
+		s.allocated("g-0")
+		s.killReplica(leader)
+		write.drop()
+		s.setFloor("g", 3) // and there are two members
+		s.nothingAllocated(pods...)
+		s.neverBound(pods...)
+		s.gpusUsable(2)
+		s.setFloor("g", 2)
+		s.bound(pods...)
+	})
+
+	t.Run("while a gang is being bound", func(t *testing.T) {
+		s := newScenario(t, source)
+		leader, standby := s.leader(replicas)
+		pods := names("g", 2)
+		binding := leader.gate.hold(bindingOf(s.ns, "g-1"))
+		s.rulesOpen = append(s.rulesOpen, binding)
+		s.gang("g", group("w", 2, pods...))
+		s.members("g", 2, gpu)
+		s.waitMet(binding, 1)
+		s.bound("g-0")
+		s.killReplica(leader)
+		binding.drop()
+		s.pod("rival", gpu)
+		s.bound(pods...)
+		s.holdsNothing("rival")
+		s.onlyTheLeaderWrites(standby)
+		s.deletePods(pods...)
+		s.bound("rival")
+	})
+}
