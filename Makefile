@@ -65,7 +65,7 @@ test-unit: ## Run the unit tests, with the race detector (needs a C compiler).
 # package at a time, because each brings up control planes.
 .PHONY: test-e2e
 test-e2e: ## Run the end-to-end tests on what is in bin.
-	$(GO) test -count=1 -p 1 -timeout 20m ./test/...
+	$(GO) test -count=1 -p 1 -timeout 20m ./test/e2e/... ./test/grove/...
 
 # SEED is a number or random; DURATION is how long there are faults. The test binary
 # is run by itself so that the last line is the test's own.
