@@ -178,6 +178,42 @@ func TestWrongArgumentEndsTheStart(t *testing.T) {
 	}
 }
 
+func TestProfileThatCannotWorkEndsTheStart(t *testing.T) {
+	shipped := string(manifests.SchedulerConfig())
+	for _, tc := range []struct {
+		name, old, new, want string
+	}{
+		{"without the gate", "      - name: PodGangGate\n", "", "enables plugin PodGang without PodGangGate"},
+		{"beside DynamicResources", "      - name: DynamicResources\n", "      - name: ImageLocality\n", "enables both DynamicResources and PodGangResources"},
+		{"behind another PreFilter", "    preFilter:\n      enabled:\n      - name: PodGang\n", "", "must come first at preFilter"},
+		{"behind DefaultBinder", "    bind:\n      enabled:\n      - name: PodGang\n", "", "must come first at bind"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if !strings.Contains(shipped, tc.old) {
+				t.Fatalf("the shipped configuration has no %q", tc.old)
+			}
+			_, err := setup(t, strings.Replace(shipped, tc.old, tc.new, 1))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got error %v, want one that says %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// All profiles of a process have one queue order.
+func TestProfileWithoutGangsBesideOurs(t *testing.T) {
+	_, err := setup(t, string(manifests.SchedulerConfig())+`
+- schedulerName: plain
+  plugins:
+    queueSort:
+      disabled: [{name: "*"}]
+      enabled: [{name: PodGang}]
+`)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCommandIsNamed(t *testing.T) {
 	command := newCommand()
 	if command.Name() != "podgang-scheduler" || command.Flags().Lookup("config") == nil {

@@ -8,13 +8,17 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// bookedHandle is a handle whose DRA manager knows contested devices.
+// bookedHandle is a handle whose DRA manager knows contested devices. The in-tree
+// plugin names its pod index after the profile; ours must not collide with that of
+// a DynamicResources that is enabled by mistake, so that the mistake is reported as
+// what it is.
 type bookedHandle struct {
 	fwk.Handle
 	manager fwk.SharedDRAManager
 }
 
 func (h bookedHandle) SharedDRAManager() fwk.SharedDRAManager { return h.manager }
+func (h bookedHandle) ProfileName() string                    { return h.Handle.ProfileName() + "-gang" }
 
 // bookedManager is the scheduler's DRA manager, with the devices that the book
 // knows to be held among the allocated ones.

@@ -16,6 +16,9 @@ import (
 
 // apply carries out what follows from an event. No lock of ours may be held.
 func (pl *Plugin) apply(ctx context.Context, effects gang.Effects) {
+	if pl.idle.Load() {
+		return
+	}
 	logger := klog.FromContext(ctx)
 	for _, undo := range effects.Undo {
 		pl.undo(ctx, undo)

@@ -35,6 +35,11 @@ type profile interface {
 // where a profile that cannot work is refused.
 func (pl *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
 	profile := pl.handle.(profile)
+	if sortsOnly(profile.ListPlugins()) {
+		// All profiles of a process share one queue order; this one wants no more.
+		pl.idle.Store(true)
+		return nil, nil
+	}
 	if err := checkProfile(profile); err != nil {
 		return nil, err
 	}
@@ -92,6 +97,17 @@ func (pl *Plugin) hintFor(plugin string, ask fwk.QueueingHintFn) fwk.QueueingHin
 		}
 		return fwk.QueueSkip, nil
 	}
+}
+
+// sortsOnly reports whether the profile enables the plugin for the order of the
+// queue and for nothing else.
+func sortsOnly(plugins *schedulerconfig.Plugins) bool {
+	for _, set := range []schedulerconfig.PluginSet{plugins.PreFilter, plugins.PostFilter, plugins.Reserve, plugins.Permit, plugins.Bind, plugins.PostBind} {
+		if slices.ContainsFunc(set.Enabled, func(p schedulerconfig.Plugin) bool { return p.Name == Name }) {
+			return false
+		}
+	}
+	return true
 }
 
 // checkProfile refuses a profile that enables DynamicResources beside the plugin

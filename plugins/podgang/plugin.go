@@ -5,6 +5,7 @@ package podgang
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,6 +43,9 @@ type Plugin struct {
 	pods            corelisters.PodLister
 	priorityClasses schedulinglisters.PriorityClassLister
 	binder          fwk.BindPlugin
+
+	// idle is set when the profile uses the plugin for the order of its queue alone.
+	idle atomic.Bool
 
 	// findResources returns the plugin PodGangResources of the same profile. It is
 	// resolved when the profile is complete.

@@ -211,7 +211,7 @@ func (pl *Plugin) watchPods(ctx context.Context) error {
 	go func() {
 		// The informers of a scheduler that waits for the lease start when it leads
 		// (delayCacheUntilActive), and so does the reporter.
-		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) && !pl.idle.Load() {
 			pl.apply(ctx, pl.index.Resync())
 			go pl.reclaims.run(ctx)
 			pl.reports.Run(ctx)
