@@ -5,7 +5,9 @@ package gangresources
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -123,9 +125,31 @@ func (p *Plugin) deallocateClaim(ctx context.Context, name string, pod *v1.Pod) 
 		if err != nil {
 			return err
 		}
-		if err := p.manager.ResourceClaims().AssumeClaimAfterAPICall(claim); err != nil {
-			klog.FromContext(ctx).V(5).Info("Deallocated claim not stored in the assume cache", "claim", klog.KObj(claim), "err", err)
-		}
-		return nil
+		return p.awaitInformer(ctx, claim)
 	})
+}
+
+// awaitInformer returns when the scheduler's cache of claims has seen a version of
+// the claim: until then a plan could count on what has just been cleared.
+//
+// The version is not put into the cache with AssumeClaimAfterAPICall. The assume
+// cache (v1.37.2) then takes the informer's event for old news and keeps the
+// version before it, to which the next AssumedClaimRestore returns for good.
+func (p *Plugin) awaitInformer(ctx context.Context, claim *resourceapi.ResourceClaim) error {
+	want, err := strconv.ParseUint(claim.ResourceVersion, 10, 64)
+	if err != nil {
+		return nil //nolint:nilerr // no order in versions, and nothing to wait for
+	}
+	err = wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) {
+		known, err := p.manager.ResourceClaims().Get(claim.Namespace, claim.Name)
+		if err != nil {
+			return true, nil //nolint:nilerr // it is gone
+		}
+		seen, err := strconv.ParseUint(known.ResourceVersion, 10, 64)
+		return err != nil || seen >= want || known.UID != claim.UID, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the informer to see claim %s/%s deallocated: %w", claim.Namespace, claim.Name, err)
+	}
+	return nil
 }
