@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
+)
+
+// record is one change of an object, as a watch has delivered it.
+type record struct {
+	// revision orders changes of different kinds: all of them come from one etcd.
+	revision uint64
+	at       time.Time
+	// object is a *Pod, *ResourceClaim, *PodGang, *Node or *ResourceSlice; its last
+	// state if deleted.
+	object  metav1.Object
+	deleted bool
+}
+
+// recorder watches the API server, past the injector. It lives through restarts of the
+// API server.
+type recorder struct {
+	journal *journal
+	client  kubernetes.Interface
+	dynamic dynamic.Interface
+	stop    context.CancelFunc // ends the watches
+
+	mu      sync.Mutex // guards what follows
+	pending []record   // not yet taken
+	latest  map[string]metav1.Object
+	newest  uint64 // the highest revision so far
+}
+
+func newRecorder(ctx context.Context, j *journal, client kubernetes.Interface, dyn dynamic.Interface) (*recorder, error) {
+	r := &recorder{journal: j, client: client, dynamic: dyn, latest: map[string]metav1.Object{}}
+	return r, r.follow(ctx)
+}
+
+// follow starts to watch until ctx ends, and returns when all that exists is known, and
+// what does not exist any more.
+func (r *recorder) follow(ctx context.Context) error {
+	watchCtx, stop := context.WithCancel(ctx)
+	r.stop = stop
+	factory := informers.NewSharedInformerFactory(r.client, 0)
+	gangs := dynamicinformer.NewFilteredDynamicInformer(r.dynamic, v1alpha1.PodGangResource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	if err := gangs.SetTransform(decodeGang); err != nil {
+		return err
+	}
+	all := []cache.SharedIndexInformer{
+		factory.Core().V1().Pods().Informer(),
+		factory.Core().V1().Nodes().Informer(),
+		factory.Resource().V1().ResourceClaims().Informer(),
+		factory.Resource().V1().ResourceSlices().Informer(),
+		gangs,
+	}
+	var synced []cache.InformerSynced
+	for _, informer := range all {
+		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { r.add(obj, false) },
+			UpdateFunc: func(_, obj any) { r.add(obj, false) },
+			DeleteFunc: func(obj any) { r.add(obj, true) },
+		})
+		if err != nil {
+			return err
+		}
+		synced = append(synced, registration.HasSynced)
+		go informer.Run(watchCtx.Done())
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return errors.New("the recorder cannot watch the API server")
+	}
+	exists := map[string]bool{}
+	for _, informer := range all {
+		for _, obj := range informer.GetStore().List() {
+			exists[keyOf(obj.(metav1.Object))] = true
+		}
+	}
+	r.mu.Lock()
+	var gone []metav1.Object
+	for key, object := range r.latest {
+		if !exists[key] {
+			gone = append(gone, object)
+		}
+	}
+	r.mu.Unlock()
+	for _, object := range gone {
+		r.add(cache.DeletedFinalStateUnknown{Key: keyOf(object), Obj: object}, true)
+	}
+	return nil
+}
+
+// restart watches anew, at once: the watches of before come back late after a restart of
+// the API server.
+func (r *recorder) restart(ctx context.Context) error {
+	r.stop()
+	return r.follow(ctx)
+}
+
+func decodeGang(obj any) (any, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	pg := &v1alpha1.PodGang{}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, pg)
+	return pg, err
+}
+
+func (r *recorder) add(obj any, deleted bool) {
+	tombstone, missed := obj.(cache.DeletedFinalStateUnknown)
+	if missed {
+		obj = tombstone.Obj
+	}
+	object, ok := obj.(metav1.Object)
+	if !ok {
+		return
+	}
+	rec := record{revision: revisionOf(object), at: time.Now(), object: object, deleted: deleted}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.newest = max(r.newest, rec.revision)
+	if missed {
+		rec.revision = r.newest // it was deleted later than in its last known state
+	}
+	key := keyOf(object)
+	before := r.latest[key]
+	if before != nil && !deleted {
+		switch known := revisionOf(before); {
+		case known == rec.revision:
+			return // listed again, or written by ourselves
+		case known > rec.revision:
+			r.pending = append(r.pending, rec) // the judge puts it where it belongs
+			return
+		}
+	}
+	if deleted {
+		delete(r.latest, key)
+	} else {
+		r.latest[key] = object
+	}
+	r.pending = append(r.pending, rec)
+	if text := changeText(before, object, deleted); text != "" {
+		r.journal.change(entry{at: rec.at, revision: rec.revision, subject: subjectOf(object.GetName()), text: text})
+	}
+}
+
+// gone records that a PodGang has been deleted.
+func (r *recorder) gone(name string) {
+	key := keyOf(&v1alpha1.PodGang{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	r.mu.Lock()
+	pg := r.latest[key]
+	r.mu.Unlock()
+	if pg != nil {
+		r.add(cache.DeletedFinalStateUnknown{Key: key, Obj: pg}, true)
+	}
+}
+
+func revisionOf(object metav1.Object) uint64 {
+	revision, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64) // the API server writes no other
+	return revision
+}
+
+func keyOf(object metav1.Object) string {
+	return fmt.Sprintf("%T/%s", object, object.GetName())
+}
+
+// take returns the records that came since the last call, in the order in which the API
+// server made the changes.
+func (r *recorder) take() []record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	records := r.pending
+	r.pending = nil
+	slices.SortStableFunc(records, func(a, b record) int { return cmp.Compare(a.revision, b.revision) })
+	return records
+}
+
+// list returns the objects of a kind, by name.
+func list[T metav1.Object](r *recorder) []T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var objects []T
+	for _, object := range r.latest {
+		if o, ok := object.(T); ok {
+			objects = append(objects, o)
+		}
+	}
+	slices.SortFunc(objects, func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return objects
+}
+
+// behind says which object the recorder has in another version than the API server; ""
+// if it knows all.
+func (r *recorder) behind(ctx context.Context, client kubernetes.Interface, dyn dynamic.Interface) string {
+	there := map[string]string{}
+	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	for i := range pods.Items {
+		there[keyOf(&pods.Items[i])] = pods.Items[i].ResourceVersion
+	}
+	claims, err := client.ResourceV1().ResourceClaims(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	for i := range claims.Items {
+		there[keyOf(&claims.Items[i])] = claims.Items[i].ResourceVersion
+	}
+	gangs, err := dyn.Resource(v1alpha1.PodGangResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	for i := range gangs.Items {
+		there[fmt.Sprintf("%T/%s", (*v1alpha1.PodGang)(nil), gangs.Items[i].GetName())] = gangs.Items[i].GetResourceVersion()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, version := range there {
+		if object := r.latest[key]; object == nil || object.GetResourceVersion() != version {
+			return "the watch has not delivered " + key
+		}
+	}
+	for key, object := range r.latest {
+		if _, namespaced := there[key]; !namespaced && object.GetNamespace() == namespace {
+			return "the watch has not delivered the end of " + key
+		}
+	}
+	return ""
+}
+
+// changeText says what has changed, "" if nothing that matters.
+func changeText(before, now metav1.Object, deleted bool) string {
+	var was, is string
+	switch object := now.(type) {
+	case *corev1.Pod:
+		is = podText(object)
+		if b, ok := before.(*corev1.Pod); ok && b.UID == object.UID {
+			was = podText(b)
+		}
+	case *resourcev1.ResourceClaim:
+		is = claimText(object)
+		if b, ok := before.(*resourcev1.ResourceClaim); ok && b.UID == object.UID {
+			was = claimText(b)
+		}
+	case *v1alpha1.PodGang:
+		is = gangText(object)
+		if b, ok := before.(*v1alpha1.PodGang); ok && b.UID == object.UID {
+			was = gangText(b)
+		}
+	case *corev1.Node:
+		is = fmt.Sprintf("node %s unschedulable=%t", object.Name, object.Spec.Unschedulable)
+		if b, ok := before.(*corev1.Node); ok && b.UID == object.UID {
+			was = fmt.Sprintf("node %s unschedulable=%t", b.Name, b.Spec.Unschedulable)
+		}
+	case *resourcev1.ResourceSlice:
+		is = fmt.Sprintf("slice %s of %s", object.Name, nodeOfSlice(object))
+		if before != nil {
+			was = is
+		}
+	}
+	switch {
+	case deleted:
+		return "deleted: " + is
+	case was == "":
+		return "created: " + is
+	case was == is:
+		return ""
+	}
+	return is
+}
+
+func podText(p *corev1.Pod) string {
+	s := fmt.Sprintf("pod %s %s", p.Name, p.Status.Phase)
+	if p.Spec.NodeName != "" {
+		s += " on " + p.Spec.NodeName
+	}
+	if p.DeletionTimestamp != nil {
+		s += " terminating"
+	}
+	if len(p.Spec.SchedulingGates) > 0 {
+		s += " gated"
+	}
+	if c := scheduledCondition(p); c != nil && c.Status != corev1.ConditionTrue {
+		s += fmt.Sprintf(" (%s: %s)", c.Reason, c.Message)
+	}
+	return s
+}
+
+func scheduledCondition(p *corev1.Pod) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if p.Status.Conditions[i].Type == corev1.PodScheduled {
+			return &p.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func claimText(c *resourcev1.ResourceClaim) string {
+	s := "claim " + c.Name
+	if c.DeletionTimestamp != nil {
+		s += " terminating"
+	}
+	if devices := devicesOf(c); len(devices) > 0 {
+		s += " has " + strings.Join(devices, " ")
+	} else if c.Status.Allocation != nil {
+		s += " is allocated"
+	}
+	for _, consumer := range c.Status.ReservedFor {
+		s += " for " + consumer.Name
+	}
+	return s
+}
+
+// devicesOf are the devices that a claim holds for itself, as pool/device.
+func devicesOf(c *resourcev1.ResourceClaim) []string {
+	if c.Status.Allocation == nil {
+		return nil
+	}
+	var devices []string
+	for _, r := range c.Status.Allocation.Devices.Results {
+		if r.AdminAccess == nil || !*r.AdminAccess {
+			devices = append(devices, r.Pool+"/"+r.Device)
+		}
+	}
+	return devices
+}
+
+func gangText(pg *v1alpha1.PodGang) string {
+	return fmt.Sprintf("PodGang %s {%s} %s", pg.Name, describe(pg.Spec), pg.Status.Phase)
+}
+
+func nodeOfSlice(s *resourcev1.ResourceSlice) string {
+	if s.Spec.NodeName == nil {
+		return ""
+	}
+	return *s.Spec.NodeName
+}
