@@ -39,7 +39,7 @@ type bookedClaims struct {
 func (c bookedClaims) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
 	allocated, err := c.ResourceClaimTracker.ListAllAllocatedDevices()
 	if err == nil {
-		c.book.addContested(allocated)
+		c.addContested(allocated)
 	}
 	return allocated, err
 }
@@ -47,7 +47,26 @@ func (c bookedClaims) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], 
 func (c bookedClaims) GatherAllocatedState() (*structured.AllocatedState, error) {
 	state, err := c.ResourceClaimTracker.GatherAllocatedState()
 	if err == nil && state != nil {
-		c.book.addContested(state.AllocatedDevices)
+		c.addContested(state.AllocatedDevices)
 	}
 	return state, err
+}
+
+// addContested adds the contested devices that a claim still holds. The in-tree
+// tracker (v1.37.2) keeps a set and not a count: when one of two claims gives a
+// device back, it takes the device for free although the other holds it.
+//
+// Whether a claim still holds its device is asked of the tracker and not of the
+// book, which may hear of a change later than the scheduling queue: a gang that is
+// woken by the end of a claim must find its device free.
+func (c bookedClaims) addContested(allocated sets.Set[structured.DeviceID]) {
+	for id, holders := range c.book.contestedHolders() {
+		for _, holder := range holders {
+			current, err := c.Get(holder.Namespace, holder.Name)
+			if err == nil && current.UID == holder.UID && holds(current, id) {
+				allocated.Insert(id)
+				break
+			}
+		}
+	}
 }

@@ -5,6 +5,7 @@ package gangresources
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -95,15 +96,18 @@ func holds(object any, id structured.DeviceID) bool {
 	return ok && slices.Contains(wholeDevices(claim), id)
 }
 
-// addContested adds the contested devices to a set of allocated ones. The in-tree
-// tracker (v1.37.2) keeps a set and not a count: when one of two claims gives a
-// device back, it takes the device for free although the other holds it.
-func (b *deviceBook) addContested(allocated sets.Set[structured.DeviceID]) {
+// contestedHolders returns the claims that hold contested devices, by device.
+func (b *deviceBook) contestedHolders() map[structured.DeviceID][]*resourceapi.ResourceClaim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for id := range b.contested {
-		allocated.Insert(id)
+	if len(b.contested) == 0 {
+		return nil
 	}
+	holders := make(map[structured.DeviceID][]*resourceapi.ResourceClaim, len(b.contested))
+	for id := range b.contested {
+		holders[id] = slices.Collect(maps.Values(b.holders[id]))
+	}
+	return holders
 }
 
 // await returns when the book has seen everything up to a version. An informer
