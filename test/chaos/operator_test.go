@@ -21,6 +21,7 @@ import (
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 	"github.com/podgang/podgang-scheduler/pkg/lab/shape"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 const (
@@ -175,11 +176,11 @@ func putGang(name string, spec v1alpha1.PodGangSpec) doFunc {
 				return err
 			}
 			// The watch may miss it when the API server is restarted.
-			decoded, err := decodeGang(existing)
+			decoded, err := observe.DecodePodGang(existing)
 			if err != nil {
 				return err
 			}
-			r.recorder.add(decoded, false)
+			r.recorder.add(observe.Change{Object: decoded})
 			return nil
 		})
 	}

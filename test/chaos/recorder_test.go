@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,15 +15,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // record is one change of an object, as a watch has delivered it.
@@ -63,8 +60,8 @@ func (r *recorder) follow(ctx context.Context) error {
 	watchCtx, stop := context.WithCancel(ctx)
 	r.stop = stop
 	factory := informers.NewSharedInformerFactory(r.client, 0)
-	gangs := dynamicinformer.NewFilteredDynamicInformer(r.dynamic, v1alpha1.PodGangResource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	if err := gangs.SetTransform(decodeGang); err != nil {
+	gangs, err := observe.PodGangs(r.dynamic, metav1.NamespaceAll, nil)
+	if err != nil {
 		return err
 	}
 	all := []cache.SharedIndexInformer{
@@ -76,11 +73,7 @@ func (r *recorder) follow(ctx context.Context) error {
 	}
 	var synced []cache.InformerSynced
 	for _, informer := range all {
-		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(obj any) { r.add(obj, false) },
-			UpdateFunc: func(_, obj any) { r.add(obj, false) },
-			DeleteFunc: func(obj any) { r.add(obj, true) },
-		})
+		registration, err := observe.Changes(informer, r.add)
 		if err != nil {
 			return err
 		}
@@ -105,7 +98,7 @@ func (r *recorder) follow(ctx context.Context) error {
 	}
 	r.mu.Unlock()
 	for _, object := range gone {
-		r.add(cache.DeletedFinalStateUnknown{Key: keyOf(object), Obj: object}, true)
+		r.add(observe.Change{Object: object, Deleted: true, Missed: true})
 	}
 	return nil
 }
@@ -117,36 +110,19 @@ func (r *recorder) restart(ctx context.Context) error {
 	return r.follow(ctx)
 }
 
-func decodeGang(obj any) (any, error) {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return obj, nil
-	}
-	pg := &v1alpha1.PodGang{}
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, pg)
-	return pg, err
-}
-
-func (r *recorder) add(obj any, deleted bool) {
-	tombstone, missed := obj.(cache.DeletedFinalStateUnknown)
-	if missed {
-		obj = tombstone.Obj
-	}
-	object, ok := obj.(metav1.Object)
-	if !ok {
-		return
-	}
-	rec := record{revision: revisionOf(object), at: time.Now(), object: object, deleted: deleted}
+func (r *recorder) add(c observe.Change) {
+	object, deleted := c.Object, c.Deleted
+	rec := record{revision: observe.Revision(object), at: time.Now(), object: object, deleted: deleted}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.newest = max(r.newest, rec.revision)
-	if missed {
+	if c.Missed {
 		rec.revision = r.newest // it was deleted later than in its last known state
 	}
 	key := keyOf(object)
 	before := r.latest[key]
 	if before != nil && !deleted {
-		switch known := revisionOf(before); {
+		switch known := observe.Revision(before); {
 		case known == rec.revision:
 			return // listed again, or written by ourselves
 		case known > rec.revision:
@@ -172,13 +148,8 @@ func (r *recorder) gone(name string) {
 	pg := r.latest[key]
 	r.mu.Unlock()
 	if pg != nil {
-		r.add(cache.DeletedFinalStateUnknown{Key: key, Obj: pg}, true)
+		r.add(observe.Change{Object: pg, Deleted: true, Missed: true})
 	}
-}
-
-func revisionOf(object metav1.Object) uint64 {
-	revision, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64) // the API server writes no other
-	return revision
 }
 
 func keyOf(object metav1.Object) string {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // gang creates a PodGang.
@@ -68,8 +69,8 @@ func (s *scenario) editGang(name string, change func(*v1alpha1.PodGangSpec)) {
 		if err != nil {
 			return err
 		}
-		pg := &v1alpha1.PodGang{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, pg); err != nil {
+		pg, err := observe.DecodePodGang(u)
+		if err != nil {
 			return err
 		}
 		change(&pg.Spec)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -14,16 +13,14 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // record is one change of an object, as a watch has delivered it.
@@ -65,7 +62,7 @@ func recordHistory(ctx context.Context, client kubernetes.Interface) (*history, 
 		factory.Resource().V1().ResourceClaims().Informer(),
 		factory.Events().V1().Events().Informer(),
 	} {
-		if err := h.follow(informer); err != nil {
+		if _, err := observe.Changes(informer, h.add); err != nil {
 			return nil, err
 		}
 	}
@@ -80,11 +77,11 @@ func recordHistory(ctx context.Context, client kubernetes.Interface) (*history, 
 
 // followGangs records PodGangs.
 func (h *history) followGangs(ctx context.Context, dyn dynamic.Interface) error {
-	informer := dynamicinformer.NewFilteredDynamicInformer(dyn, v1alpha1.PodGangResource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	if err := informer.SetTransform(decodeGang); err != nil {
+	informer, err := observe.PodGangs(dyn, metav1.NamespaceAll, nil)
+	if err != nil {
 		return err
 	}
-	if err := h.follow(informer); err != nil {
+	if _, err := observe.Changes(informer, h.add); err != nil {
 		return err
 	}
 	go informer.Run(ctx.Done())
@@ -94,45 +91,18 @@ func (h *history) followGangs(ctx context.Context, dyn dynamic.Interface) error 
 	return nil
 }
 
-func decodeGang(obj any) (any, error) {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return obj, nil
-	}
-	pg := &v1alpha1.PodGang{}
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, pg)
-	return pg, err
-}
-
-func (h *history) follow(informer cache.SharedIndexInformer) error {
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { h.add(obj, false) },
-		UpdateFunc: func(_, obj any) { h.add(obj, false) },
-		DeleteFunc: func(obj any) { h.add(obj, true) },
-	})
-	return err
-}
-
-func (h *history) add(obj any, deleted bool) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	object, ok := obj.(metav1.Object)
-	if !ok {
-		return
-	}
-	revision, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64) // the API server writes no other
+func (h *history) add(c observe.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ns := object.GetNamespace()
-	h.records[ns] = append(h.records[ns], record{revision: revision, at: time.Now(), object: object, deleted: deleted})
-	if key := keyOf(object); deleted {
+	ns := c.Object.GetNamespace()
+	h.records[ns] = append(h.records[ns], record{revision: observe.Revision(c.Object), at: time.Now(), object: c.Object, deleted: c.Deleted})
+	if key := keyOf(c.Object); c.Deleted {
 		delete(h.latest, key)
 	} else {
-		h.latest[key] = object
+		h.latest[key] = c.Object
 	}
-	if claim, ok := object.(*resourcev1.ResourceClaim); ok {
-		h.trackDevices(claim, deleted)
+	if claim, ok := c.Object.(*resourcev1.ResourceClaim); ok {
+		h.trackDevices(claim, c.Deleted)
 	}
 	close(h.changed)
 	h.changed = make(chan struct{})

@@ -11,6 +11,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // checkpoint waits until exactly so many pods of the workload run and so many are
@@ -182,7 +183,7 @@ func (s *scenario) events() {
 func (s *scenario) newestEvent(kind, name string) *eventsv1.Event {
 	var newest *eventsv1.Event
 	for _, e := range list[*eventsv1.Event](s.c.recorder, s.ns) {
-		if e.Regarding.Kind == kind && e.Regarding.Name == name && (newest == nil || revision(e) > revision(newest)) {
+		if e.Regarding.Kind == kind && e.Regarding.Name == name && (newest == nil || observe.Revision(e) > observe.Revision(newest)) {
 			newest = e
 		}
 	}

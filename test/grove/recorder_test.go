@@ -8,22 +8,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // change is one change of an object, as a watch has delivered it.
@@ -51,18 +48,13 @@ type recorder struct {
 func record(ctx context.Context, client kubernetes.Interface, dyn dynamic.Interface) (*recorder, error) {
 	r := &recorder{changes: map[string][]change{}, latest: map[string]metav1.Object{}, changed: make(chan struct{})}
 	factory := informers.NewSharedInformerFactory(client, 0)
-	gangs := dynamicinformer.NewFilteredDynamicInformer(dyn, v1alpha1.PodGangResource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	if err := gangs.SetTransform(decodeGang); err != nil {
+	gangs, err := observe.PodGangs(dyn, metav1.NamespaceAll, nil)
+	if err != nil {
 		return nil, err
 	}
 	all := []cache.SharedIndexInformer{factory.Core().V1().Pods().Informer(), factory.Events().V1().Events().Informer(), gangs}
 	for _, informer := range all {
-		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(obj any) { r.add(obj, false) },
-			UpdateFunc: func(_, obj any) { r.add(obj, false) },
-			DeleteFunc: func(obj any) { r.add(obj, true) },
-		})
-		if err != nil {
+		if _, err := observe.Changes(informer, r.add); err != nil {
 			return nil, err
 		}
 		go informer.Run(ctx.Done())
@@ -75,41 +67,18 @@ func record(ctx context.Context, client kubernetes.Interface, dyn dynamic.Interf
 	return r, nil
 }
 
-func decodeGang(obj any) (any, error) {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return obj, nil
-	}
-	pg := &v1alpha1.PodGang{}
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, pg)
-	return pg, err
-}
-
-func (r *recorder) add(obj any, deleted bool) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	object, ok := obj.(metav1.Object)
-	if !ok {
-		return
-	}
+func (r *recorder) add(c observe.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ns, key := object.GetNamespace(), keyOf(object)
-	r.changes[ns] = append(r.changes[ns], change{revision: revision(object), at: time.Now(), object: object, deleted: deleted})
-	if deleted {
+	ns, key := c.Object.GetNamespace(), keyOf(c.Object)
+	r.changes[ns] = append(r.changes[ns], change{revision: observe.Revision(c.Object), at: time.Now(), object: c.Object, deleted: c.Deleted})
+	if c.Deleted {
 		delete(r.latest, key)
 	} else {
-		r.latest[key] = object
+		r.latest[key] = c.Object
 	}
 	close(r.changed)
 	r.changed = make(chan struct{})
-}
-
-// revision orders the versions of objects: the API server writes etcd's revisions.
-func revision(object metav1.Object) uint64 {
-	n, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
-	return n
 }
 
 func keyOf(object metav1.Object) string {

@@ -5,22 +5,19 @@ package operator
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // snapshot is what exists of a workload, by name. The objects are shared: read only.
@@ -50,17 +47,12 @@ func newStore(ctx context.Context, client kubernetes.Interface, dyn dynamic.Inte
 	}
 	own := func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.LabelPartOf + "=" + workload }
 	pods := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace), informers.WithTweakListOptions(own)).Core().V1().Pods().Informer()
-	gangs := dynamicinformer.NewFilteredDynamicInformer(dyn, v1alpha1.PodGangResource, namespace, 0, cache.Indexers{}, own).Informer()
-	if err := gangs.SetTransform(decodeGang); err != nil {
+	gangs, err := observe.PodGangs(dyn, namespace, own)
+	if err != nil {
 		return nil, err
 	}
 	for _, informer := range []cache.SharedIndexInformer{pods, gangs} {
-		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(obj any) { s.add(obj, false) },
-			UpdateFunc: func(_, obj any) { s.add(obj, false) },
-			DeleteFunc: func(obj any) { s.add(obj, true) },
-		})
-		if err != nil {
+		if _, err := observe.Changes(informer, s.add); err != nil {
 			return nil, err
 		}
 		go informer.Run(ctx.Done())
@@ -71,31 +63,16 @@ func newStore(ctx context.Context, client kubernetes.Interface, dyn dynamic.Inte
 	return s, nil
 }
 
-func decodeGang(obj any) (any, error) {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return obj, nil
-	}
-	pg := &v1alpha1.PodGang{}
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, pg)
-	return pg, err
-}
-
-func (s *store) add(obj any, deleted bool) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
+func (s *store) add(c observe.Change) {
 	s.mu.Lock()
-	switch object := obj.(type) {
+	switch object := c.Object.(type) {
 	case *corev1.Pod:
-		keep(s.seen.pods, object.Name, object, deleted)
+		keep(s.seen.pods, object.Name, object, c.Deleted)
 	case *v1alpha1.PodGang:
-		keep(s.seen.gangs, object.Name, object, deleted)
+		keep(s.seen.gangs, object.Name, object, c.Deleted)
 	}
-	if object, ok := obj.(metav1.Object); ok {
-		s.version[object.GetUID()] = revision(object)
-		s.gone[object.GetUID()] = deleted
-	}
+	s.version[c.Object.GetUID()] = observe.Revision(c.Object)
+	s.gone[c.Object.GetUID()] = c.Deleted
 	close(s.changed)
 	s.changed = make(chan struct{})
 	s.mu.Unlock()
@@ -111,15 +88,9 @@ func keep[T metav1.Object](m map[string]T, name string, object T, deleted bool) 
 	}
 }
 
-// revision orders the versions of an object: the API server writes etcd's revisions.
-func revision(object metav1.Object) uint64 {
-	n, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
-	return n
-}
-
 // shows returns the condition that the store has been shown this version or a later one.
 func shows(object metav1.Object) func(*store) bool {
-	uid, version := object.GetUID(), revision(object)
+	uid, version := object.GetUID(), observe.Revision(object)
 	return func(s *store) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
