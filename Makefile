@@ -55,7 +55,7 @@ demo: build ## Show a gang that waits whole and starts whole, on a control plane
 ##@ Test
 
 .PHONY: test
-test: build test-unit test-e2e ## Build, then run all tests.
+test: build test-unit test-e2e test-chaos ## Build, then run all tests.
 
 .PHONY: test-unit
 test-unit: ## Run the unit tests, with the race detector (needs a C compiler).
@@ -67,14 +67,19 @@ test-unit: ## Run the unit tests, with the race detector (needs a C compiler).
 test-e2e: ## Run the end-to-end tests on what is in bin.
 	$(GO) test -count=1 -p 1 -timeout 20m ./test/e2e/... ./test/grove/...
 
-# SEED is a number or random; DURATION is how long there are faults. The test binary
-# is run by itself so that the last line is the test's own.
+# The test binary is run by itself so that the last line is the test's own.
+CHAOS = $(GO) test -c -o $(BIN)/chaos.test ./test/chaos && cd test/chaos && $(BIN)/chaos.test
+
+.PHONY: test-chaos
+test-chaos: ## Run a short chaos test of a fixed plan on what is in bin, and its own tests.
+	$(CHAOS) -test.timeout 10m
+
+# SEED is a number or random; DURATION is how long there are faults.
 SEED ?= random
 DURATION ?= 10m
 .PHONY: chaos
 chaos: build ## Test under faults: make chaos SEED=7 DURATION=2m (random, 10m).
-	$(GO) test -c -o $(BIN)/chaos.test ./test/chaos
-	cd test/chaos && $(BIN)/chaos.test -test.run '^TestChaos$$' -test.timeout 0 -seed=$(SEED) -duration=$(DURATION)
+	$(CHAOS) -test.run '^TestChaos$$' -test.timeout 0 -seed=$(SEED) -duration=$(DURATION)
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Check style, formatting, import direction and suspicious code.

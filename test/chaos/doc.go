@@ -13,9 +13,11 @@
 //
 //	make chaos                            # a random seed, which is printed; 10 minutes
 //	make chaos SEED=7 DURATION=2m
+//	make test-chaos                       # a short one, always of the same plan; part of make test
 //
 // The tests run what is in bin. The last line says how it went, as in
-// "chaos: 412 gangs, 1830 faults, 0 violations". When there are violations, the plan,
-// the whole timeline, one file for each violation and the logs of all components stay
-// in a directory that is named, and the tests fail.
+// "chaos: 412 gangs, 1830 faults, 0 violations". When there are violations, the tests
+// fail: each is printed with the end of its gang's timeline, and the plan, the whole
+// timeline, one file for each violation and the logs of all components stay in a
+// directory that is named.
 package chaos

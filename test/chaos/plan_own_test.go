@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/podgang/podgang-scheduler/pkg/lab"
+	"github.com/podgang/podgang-scheduler/pkg/lab/shapes"
 )
 
 // One seed makes one plan; a plan keeps to its rounds.
@@ -60,6 +61,26 @@ func TestPlan(t *testing.T) {
 	for end, n := range broken {
 		if n != 0 {
 			t.Errorf("%d faults of nodes are not mended in the round that ends at %v", n, end)
+		}
+	}
+}
+
+// The short run has every kind of fault that ends a process, hits a node, or parts the
+// scheduler from the API server.
+func TestShortPlan(t *testing.T) {
+	cluster, err := shapes.LoadFile(clusterFile, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := newPlan(shortSeed, shortDuration, nodesOf(cluster)).String()
+	for _, words := range []string{
+		"binding: ", "write of a claim: ", "carried out and cut off", "cut off before", "delayed",
+		"drop the watches", "hold back the watches", "answered with 410", "take no connections",
+		"cordon node", "its pods die", "its pods live on", "remove the ResourceSlices",
+		"kill podgang-scheduler", "kill kube-apiserver", "kill kube-controller-manager",
+	} {
+		if !strings.Contains(texts, words) {
+			t.Errorf("the short run does not plan %q; choose another seed", words)
 		}
 	}
 }

@@ -73,16 +73,12 @@ func newRun(ctx context.Context, opts options) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	var nodes []string
-	for _, n := range cluster.Nodes {
-		nodes = append(nodes, n.Name)
-	}
 	dir, err := os.MkdirTemp("", fmt.Sprintf("podgang-chaos-%d-", opts.seed))
 	if err != nil {
 		return nil, err
 	}
 	r := &run{
-		ctx: ctx, opts: opts, dir: dir, plan: newPlan(opts.seed, opts.duration, nodes), shape: cluster,
+		ctx: ctx, opts: opts, dir: dir, plan: newPlan(opts.seed, opts.duration, nodesOf(cluster)), shape: cluster,
 		journal: &journal{}, judge: newJudge(), keepers: map[string]*keeper{}, queues: map[string][]step{},
 	}
 	r.injector = newInjector(r.journal)
@@ -101,6 +97,15 @@ func newRun(ctx context.Context, opts options) (*run, error) {
 		return nil, err
 	}
 	return r, r.furnish(ctx)
+}
+
+// nodesOf are the names of the nodes.
+func nodesOf(cluster *shape.Shape) []string {
+	var nodes []string
+	for _, n := range cluster.Nodes {
+		nodes = append(nodes, n.Name)
+	}
+	return nodes
 }
 
 // connect makes the clients, the recorder and the keepers.
