@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podgang/podgang-scheduler/pkg/lab"
+	"github.com/podgang/podgang-scheduler/test/testlab"
 )
 
 // The short run of every test of the project: a seed whose plan has all kinds of faults.
@@ -62,10 +63,8 @@ func TestChaos(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the seed is a number or \"random\": %v", err)
 	}
-	for _, name := range []string{lab.MultiCall, lab.Kwok, lab.PodGangScheduler} {
-		if _, err := lab.FindBinary("", name); err != nil {
-			t.Fatalf("the chaos test runs what is built: %v", err)
-		}
+	if err := testlab.RequireBuilt(); err != nil {
+		t.Fatal(err)
 	}
 	opts := options{seed: seed, duration: *durationFlag, scheduler: *schedulerFlag, patience: *patienceFlag}
 	say("seed %d, %v under fire", seed, opts.duration)

@@ -317,9 +317,7 @@ func (r *run) damaged() []string {
 }
 
 func (r *run) nodeUID(name string) types.UID {
-	r.recorder.mu.Lock()
-	defer r.recorder.mu.Unlock()
-	if n, ok := r.recorder.latest[keyOf(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})].(*corev1.Node); ok {
+	if n := observe.Get[*corev1.Node](r.recorder.state, "", name); n != nil {
 		return n.UID
 	}
 	return ""

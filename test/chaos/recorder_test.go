@@ -5,7 +5,6 @@ package chaos
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,14 +42,15 @@ type recorder struct {
 	dynamic dynamic.Interface
 	stop    context.CancelFunc // ends the watches
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // held while a change is taken over; guards what follows
 	pending []record   // not yet taken
-	latest  map[string]metav1.Object
-	newest  uint64 // the highest revision so far
+	newest  uint64     // the highest revision so far
+	// state is the newest version of everything, whatever the order of delivery.
+	state *observe.State
 }
 
 func newRecorder(ctx context.Context, j *journal, client kubernetes.Interface, dyn dynamic.Interface) (*recorder, error) {
-	r := &recorder{journal: j, client: client, dynamic: dyn, latest: map[string]metav1.Object{}}
+	r := &recorder{journal: j, client: client, dynamic: dyn, state: observe.NewState()}
 	return r, r.follow(ctx)
 }
 
@@ -71,34 +71,19 @@ func (r *recorder) follow(ctx context.Context) error {
 		factory.Resource().V1().ResourceSlices().Informer(),
 		gangs,
 	}
-	var synced []cache.InformerSynced
-	for _, informer := range all {
-		registration, err := observe.Changes(informer, r.add)
-		if err != nil {
-			return err
-		}
-		synced = append(synced, registration.HasSynced)
-		go informer.Run(watchCtx.Done())
-	}
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
-		return errors.New("the recorder cannot watch the API server")
+	if err := observe.Follow(watchCtx, r.add, all...); err != nil {
+		return err
 	}
 	exists := map[string]bool{}
 	for _, informer := range all {
 		for _, obj := range informer.GetStore().List() {
-			exists[keyOf(obj.(metav1.Object))] = true
+			exists[observe.Key(obj.(metav1.Object))] = true
 		}
 	}
-	r.mu.Lock()
-	var gone []metav1.Object
-	for key, object := range r.latest {
+	for key, object := range r.state.All() {
 		if !exists[key] {
-			gone = append(gone, object)
+			r.add(observe.Change{Object: object, Deleted: true, Missed: true})
 		}
-	}
-	r.mu.Unlock()
-	for _, object := range gone {
-		r.add(observe.Change{Object: object, Deleted: true, Missed: true})
 	}
 	return nil
 }
@@ -119,8 +104,7 @@ func (r *recorder) add(c observe.Change) {
 	if c.Missed {
 		rec.revision = r.newest // it was deleted later than in its last known state
 	}
-	key := keyOf(object)
-	before := r.latest[key]
+	before := r.state.Find(observe.Key(object))
 	if before != nil && !deleted {
 		switch known := observe.Revision(before); {
 		case known == rec.revision:
@@ -130,11 +114,7 @@ func (r *recorder) add(c observe.Change) {
 			return
 		}
 	}
-	if deleted {
-		delete(r.latest, key)
-	} else {
-		r.latest[key] = object
-	}
+	r.state.Apply(c)
 	r.pending = append(r.pending, rec)
 	if text := changeText(before, object, deleted); text != "" {
 		r.journal.change(entry{at: rec.at, revision: rec.revision, subject: subjectOf(object.GetName()), text: text})
@@ -143,17 +123,9 @@ func (r *recorder) add(c observe.Change) {
 
 // gone records that a PodGang has been deleted.
 func (r *recorder) gone(name string) {
-	key := keyOf(&v1alpha1.PodGang{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	r.mu.Lock()
-	pg := r.latest[key]
-	r.mu.Unlock()
-	if pg != nil {
+	if pg := observe.Get[*v1alpha1.PodGang](r.state, namespace, name); pg != nil {
 		r.add(observe.Change{Object: pg, Deleted: true, Missed: true})
 	}
-}
-
-func keyOf(object metav1.Object) string {
-	return fmt.Sprintf("%T/%s", object, object.GetName())
 }
 
 // take returns the records that came since the last call, in the order in which the API
@@ -168,18 +140,7 @@ func (r *recorder) take() []record {
 }
 
 // list returns the objects of a kind, by name.
-func list[T metav1.Object](r *recorder) []T {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var objects []T
-	for _, object := range r.latest {
-		if o, ok := object.(T); ok {
-			objects = append(objects, o)
-		}
-	}
-	slices.SortFunc(objects, func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return objects
-}
+func list[T metav1.Object](r *recorder) []T { return observe.List[T](r.state, "") }
 
 // behind says which object the recorder has in another version than the API server; ""
 // if it knows all.
@@ -190,31 +151,34 @@ func (r *recorder) behind(ctx context.Context, client kubernetes.Interface, dyn 
 		return err.Error()
 	}
 	for i := range pods.Items {
-		there[keyOf(&pods.Items[i])] = pods.Items[i].ResourceVersion
+		there[observe.Key(&pods.Items[i])] = pods.Items[i].ResourceVersion
 	}
 	claims, err := client.ResourceV1().ResourceClaims(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err.Error()
 	}
 	for i := range claims.Items {
-		there[keyOf(&claims.Items[i])] = claims.Items[i].ResourceVersion
+		there[observe.Key(&claims.Items[i])] = claims.Items[i].ResourceVersion
 	}
 	gangs, err := dyn.Resource(v1alpha1.PodGangResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err.Error()
 	}
 	for i := range gangs.Items {
-		there[fmt.Sprintf("%T/%s", (*v1alpha1.PodGang)(nil), gangs.Items[i].GetName())] = gangs.Items[i].GetResourceVersion()
+		pg, err := observe.DecodePodGang(&gangs.Items[i])
+		if err != nil {
+			return err.Error()
+		}
+		there[observe.Key(pg)] = pg.ResourceVersion
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	known := r.state.All()
 	for key, version := range there {
-		if object := r.latest[key]; object == nil || object.GetResourceVersion() != version {
+		if object := known[key]; object == nil || object.GetResourceVersion() != version {
 			return "the watch has not delivered " + key
 		}
 	}
-	for key, object := range r.latest {
-		if _, namespaced := there[key]; !namespaced && object.GetNamespace() == namespace {
+	for key, object := range known {
+		if _, exists := there[key]; !exists && object.GetNamespace() == namespace {
 			return "the watch has not delivered the end of " + key
 		}
 	}

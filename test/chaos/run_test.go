@@ -22,6 +22,7 @@ import (
 	"github.com/podgang/podgang-scheduler/pkg/lab"
 	"github.com/podgang/podgang-scheduler/pkg/lab/shape"
 	"github.com/podgang/podgang-scheduler/pkg/lab/shapes"
+	"github.com/podgang/podgang-scheduler/test/testlab"
 )
 
 // options say how a run is made.
@@ -110,11 +111,7 @@ func nodesOf(cluster *shape.Shape) []string {
 
 // connect makes the clients, the recorder and the keepers.
 func (r *run) connect(ctx context.Context) (err error) {
-	config := r.lab.RESTConfig()
-	if r.client, err = kubernetes.NewForConfig(config); err != nil {
-		return err
-	}
-	if r.dynamic, err = dynamic.NewForConfig(config); err != nil {
+	if r.client, r.dynamic, err = testlab.Clients(r.lab); err != nil {
 		return err
 	}
 	if r.recorder, err = newRecorder(ctx, r.journal, r.client, r.dynamic); err != nil {

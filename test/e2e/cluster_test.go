@@ -4,11 +4,8 @@ package e2e
 
 import (
 	"context"
-	"errors"
-	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -17,11 +14,12 @@ import (
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 	"github.com/podgang/podgang-scheduler/pkg/lab"
 	"github.com/podgang/podgang-scheduler/pkg/lab/shapes"
+	"github.com/podgang/podgang-scheduler/test/testlab"
 )
 
 // cluster is a running lab with clients and the record of what happens in it.
 type cluster struct {
-	*lab.Lab
+	*testlab.Lab
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
 	gangs   dynamic.NamespaceableResourceInterface
@@ -41,10 +39,8 @@ type labSource struct {
 	withoutCRD bool
 
 	once    sync.Once
-	dir     string
 	cluster *cluster
 	err     error
-	cancel  context.CancelFunc
 }
 
 // The labs of the suite.
@@ -62,21 +58,17 @@ var (
 // get returns the lab, started. The tests that ask for it run one after another.
 func (l *labSource) get(t *testing.T) *cluster {
 	t.Helper()
-	l.once.Do(l.start)
+	l.once.Do(func() { l.err = l.start() })
 	if l.err != nil {
-		t.Fatalf("the lab %q did not start: %v", l.name, l.err)
+		t.Fatal(l.err)
 	}
 	return l.cluster
 }
 
-func (l *labSource) start() {
-	if l.dir, l.err = os.MkdirTemp("", "podgang-e2e-"+l.name+"-"); l.err != nil {
-		return
-	}
+func (l *labSource) start() error {
 	shape, err := shapes.Load("a", nil)
 	if err != nil {
-		l.err = err
-		return
+		return err
 	}
 	scheduler := lab.Scheduler{Binary: *schedulerBinary, Name: lab.PodGangScheduler}
 	var g *gate
@@ -84,35 +76,31 @@ func (l *labSource) start() {
 		g = newGate()
 		scheduler.Server = g.serve
 	}
-	opts := lab.Options{Dir: l.dir, Shape: shape, Schedulers: []lab.Scheduler{scheduler}}
+	opts := lab.Options{Shape: shape, Schedulers: []lab.Scheduler{scheduler}}
 	if l.withoutCRD {
 		opts.EditManifest = func(obj *unstructured.Unstructured) bool { return obj.GetKind() != "CustomResourceDefinition" }
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	l.cancel = cancel
-	running, err := lab.Start(ctx, opts)
-	if err != nil {
-		l.err = err
-		return
+	if err := l.run(opts); err != nil {
+		return err
 	}
-	l.cluster = &cluster{Lab: running, gate: g}
-	if l.err = l.cluster.connect(ctx); l.err == nil && !l.withoutCRD {
-		l.err = l.cluster.recordGangs(ctx)
+	l.cluster.gate = g
+	if l.withoutCRD {
+		return nil
 	}
+	return l.cluster.recordGangs(l.cluster.Context)
 }
 
-func (c *cluster) connect(ctx context.Context) error {
-	config := c.RESTConfig()
-	client, err := kubernetes.NewForConfig(config)
+// run starts the lab and the record of what happens in it.
+func (l *labSource) run(opts lab.Options) error {
+	running, err := testlab.Start("e2e-"+l.name, opts)
 	if err != nil {
 		return err
 	}
-	dyn, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return err
+	l.cluster = &cluster{
+		Lab: running, client: running.Client, dynamic: running.Dynamic,
+		gangs: running.Dynamic.Resource(v1alpha1.PodGangResource),
 	}
-	c.client, c.dynamic, c.gangs = client, dyn, dyn.Resource(v1alpha1.PodGangResource)
-	c.history, err = recordHistory(ctx, client)
+	l.cluster.history, err = recordHistory(running.Context, running.Client)
 	return err
 }
 
@@ -121,21 +109,15 @@ func (c *cluster) recordGangs(ctx context.Context) error {
 	return c.history.followGangs(ctx, c.dynamic)
 }
 
-// stop ends the lab if it was started.
-func (l *labSource) stop() {
-	if l.cancel != nil {
-		l.cancel()
-	}
+// end ends the lab if it was started.
+func (l *labSource) end(keep bool) error {
 	if l.cluster == nil {
-		return
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	if err := l.cluster.Stop(ctx); err != nil {
-		l.err = errors.Join(l.err, err)
-	}
+	err := l.cluster.End(keep)
 	if l.cluster.gate != nil {
 		l.cluster.gate.close()
 	}
 	l.cluster = nil
+	return err
 }

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 	"github.com/podgang/podgang-scheduler/test/observe"
@@ -35,44 +33,31 @@ type record struct {
 
 // history is every change of pods, claims, PodGangs and events in a cluster.
 type history struct {
+	// state is what exists by the records.
+	state *observe.State
+
 	mu sync.Mutex // guards everything below
 	// records by namespace, in the order of delivery.
 	records map[string][]record
-	// latest is the state of every object that exists, by kind and name.
-	latest map[string]metav1.Object
 	// holder names the claim that has a device, by driver, pool and device name.
 	holder map[string]types.NamespacedName
 	// doubled are the moments at which a device was in two claims.
 	doubled []string
-	// changed is closed and replaced with every record.
-	changed chan struct{}
 }
 
 // recordHistory starts to record, and returns when what exists is known.
 func recordHistory(ctx context.Context, client kubernetes.Interface) (*history, error) {
 	h := &history{
+		state:   observe.NewState(),
 		records: make(map[string][]record),
-		latest:  make(map[string]metav1.Object),
 		holder:  make(map[string]types.NamespacedName),
-		changed: make(chan struct{}),
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
-	for _, informer := range []cache.SharedIndexInformer{
+	return h, observe.Follow(ctx, h.add,
 		factory.Core().V1().Pods().Informer(),
 		factory.Resource().V1().ResourceClaims().Informer(),
 		factory.Events().V1().Events().Informer(),
-	} {
-		if _, err := observe.Changes(informer, h.add); err != nil {
-			return nil, err
-		}
-	}
-	factory.Start(ctx.Done())
-	for kind, synced := range factory.WaitForCacheSync(ctx.Done()) {
-		if !synced {
-			return nil, fmt.Errorf("cannot watch %v", kind)
-		}
-	}
-	return h, nil
+	)
 }
 
 // followGangs records PodGangs.
@@ -81,31 +66,22 @@ func (h *history) followGangs(ctx context.Context, dyn dynamic.Interface) error 
 	if err != nil {
 		return err
 	}
-	if _, err := observe.Changes(informer, h.add); err != nil {
-		return err
-	}
-	go informer.Run(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		return errors.New("cannot watch PodGangs")
-	}
-	return nil
+	return observe.Follow(ctx, h.add, informer)
 }
 
 func (h *history) add(c observe.Change) {
+	h.note(c)
+	h.state.Apply(c) // the last, because it wakes those who wait
+}
+
+func (h *history) note(c observe.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ns := c.Object.GetNamespace()
 	h.records[ns] = append(h.records[ns], record{revision: observe.Revision(c.Object), at: time.Now(), object: c.Object, deleted: c.Deleted})
-	if key := keyOf(c.Object); c.Deleted {
-		delete(h.latest, key)
-	} else {
-		h.latest[key] = c.Object
-	}
 	if claim, ok := c.Object.(*resourcev1.ResourceClaim); ok {
 		h.trackDevices(claim, c.Deleted)
 	}
-	close(h.changed)
-	h.changed = make(chan struct{})
 }
 
 // trackDevices keeps the book of who has which device.
@@ -128,32 +104,19 @@ func (h *history) trackDevices(claim *resourcev1.ResourceClaim, deleted bool) {
 	}
 }
 
-func keyOf(object metav1.Object) string {
-	return fmt.Sprintf("%T/%s/%s", object, object.GetNamespace(), object.GetName())
-}
+func keyOf(object metav1.Object) string { return observe.Key(object) }
 
 // get returns the object of a name as last seen, nil if there is none.
 func get[T interface {
 	*O
 	metav1.Object
 }, O any](h *history, namespace, name string) T {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	object, _ := h.latest[fmt.Sprintf("%T/%s/%s", T(nil), namespace, name)].(T)
-	return object
+	return observe.Get[T](h.state, namespace, name)
 }
 
 // list returns the objects of a kind in a namespace ("" for all) as last seen.
 func list[T metav1.Object](h *history, namespace string) []T {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var objects []T
-	for _, object := range h.latest {
-		if o, ok := object.(T); ok && (namespace == "" || o.GetNamespace() == namespace) {
-			objects = append(objects, o)
-		}
-	}
-	return objects
+	return observe.List[T](h.state, namespace)
 }
 
 // of returns the records of a namespace in the order of delivery.
@@ -170,32 +133,9 @@ func (h *history) doubledDevices() []string {
 	return h.doubled
 }
 
-// recheck is how often a condition is looked at although nothing was recorded: some
-// conditions are not about recorded objects.
-const recheck = 100 * time.Millisecond
-
-var errTimeout = errors.New("timeout")
-
-// wait returns when the condition holds, or errTimeout.
+// wait returns when the condition holds, or an error.
 func (h *history) wait(ctx context.Context, timeout time.Duration, condition func() bool) error {
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	for {
-		h.mu.Lock()
-		changed := h.changed
-		h.mu.Unlock()
-		if condition() {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-time.After(recheck):
-		case <-timer.C:
-			return errTimeout
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	return h.state.Wait(ctx, timeout, condition)
 }
 
 // saw reports whether a record of the namespace matches.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podgang/podgang-scheduler/pkg/lab"
+	"github.com/podgang/podgang-scheduler/test/testlab"
 )
 
 var (
@@ -20,23 +21,14 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	for _, name := range []string{lab.MultiCall, lab.Kwok, lab.PodGangScheduler} {
-		if _, err := lab.FindBinary("", name); err != nil {
-			fmt.Fprintf(os.Stderr, "the end-to-end tests run what is built: %v\n", err)
-			os.Exit(1)
-		}
+	if err := testlab.RequireBuilt(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	code := m.Run()
 	for _, l := range labs {
-		l.stop()
-		switch {
-		case l.dir == "":
-		case code != 0 || *keepState:
-			fmt.Fprintf(os.Stderr, "logs of the lab %q: %s/logs\n", l.name, l.dir)
-		default:
-			if err := os.RemoveAll(l.dir); err != nil {
-				fmt.Fprintf(os.Stderr, "cannot remove the state of the lab %q: %v\n", l.name, err)
-			}
+		if err := l.end(code != 0 || *keepState); err != nil {
+			fmt.Fprintf(os.Stderr, "cannot end the lab %q: %v\n", l.name, err)
 		}
 	}
 	os.Exit(code)

@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -78,17 +77,11 @@ func startReplicas(t *testing.T) (*labSource, []*replica) {
 	replicas := []*replica{{gate: newGate()}, {gate: newGate()}}
 	source.once.Do(func() { source.err = source.startReplicas(replicas) })
 	t.Cleanup(func() {
-		source.stop()
+		if err := source.end(t.Failed() || *keepState); err != nil {
+			t.Error(err)
+		}
 		for _, r := range replicas {
 			r.gate.close()
-		}
-		if source.err != nil {
-			t.Error(source.err)
-		}
-		if t.Failed() || *keepState {
-			t.Logf("logs of the lab: %s/logs", source.dir)
-		} else if err := os.RemoveAll(source.dir); err != nil {
-			t.Error(err)
 		}
 	})
 	source.get(t)
@@ -96,15 +89,11 @@ func startReplicas(t *testing.T) (*labSource, []*replica) {
 }
 
 func (l *labSource) startReplicas(replicas []*replica) error {
-	var err error
-	if l.dir, err = os.MkdirTemp("", "podgang-e2e-"+l.name+"-"); err != nil {
-		return err
-	}
 	shape, err := shapes.Load("a", nil)
 	if err != nil {
 		return err
 	}
-	opts := lab.Options{Dir: l.dir, Shape: shape}
+	opts := lab.Options{Shape: shape}
 	names := []string{lab.PodGangScheduler, standbyName}
 	for i, r := range replicas {
 		opts.Schedulers = append(opts.Schedulers, lab.Scheduler{
@@ -121,20 +110,13 @@ func (l *labSource) startReplicas(replicas []*replica) error {
 		})
 		r.gate.hold(r.record)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	l.cancel = cancel
-	running, err := lab.Start(ctx, opts)
-	if err != nil {
+	if err := l.run(opts); err != nil {
 		return err
 	}
-	l.cluster = &cluster{Lab: running}
 	for i, r := range replicas {
-		r.Component = running.Component(names[i])
+		r.Component = l.cluster.Component(names[i])
 	}
-	if err := l.cluster.connect(ctx); err != nil {
-		return err
-	}
-	return l.cluster.recordGangs(ctx)
+	return l.cluster.recordGangs(l.cluster.Context)
 }
 
 // leader waits until both replicas run and one leads, and returns it and the other.

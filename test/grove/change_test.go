@@ -13,6 +13,7 @@ import (
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 	"github.com/podgang/podgang-scheduler/test/grove/operator"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // podOfGroup is the first bound pod of a PodClique.
@@ -93,7 +94,7 @@ func TestReplacementIsScheduledAlone(t *testing.T) {
 			s.checkpoint(10, 0)
 			s.wasGated(replacement)
 			s.onlyReplaced(before, victim)
-			if pod := get[*corev1.Pod](s.c.recorder, s.ns, replacement.Name); pod.Spec.NodeName != victim.Spec.NodeName {
+			if pod := observe.Get[*corev1.Pod](s.c.recorder.State, s.ns, replacement.Name); pod.Spec.NodeName != victim.Spec.NodeName {
 				t.Errorf("the replacement is on node %s, want %s, where there was room", pod.Spec.NodeName, victim.Spec.NodeName)
 			}
 			s.readyOnDistinctNodes()
@@ -113,14 +114,14 @@ func TestReplacementWaitsForTheRoomOfATerminatingPod(t *testing.T) {
 	s.deletePod(victim)
 	replacement := s.replacementOf(victim)
 	s.until("the replacement is refused", func() string {
-		pod := get[*corev1.Pod](s.c.recorder, s.ns, replacement.Name)
+		pod := observe.Get[*corev1.Pod](s.c.recorder.State, s.ns, replacement.Name)
 		if c := condition(pod, corev1.PodScheduled); c == nil || c.Reason != corev1.PodReasonUnschedulable {
 			return describe(pod)
 		}
 		return ""
 	})
 	s.drain()
-	if pod := get[*corev1.Pod](s.c.recorder, s.ns, replacement.Name); pod.Spec.NodeName != "" {
+	if pod := observe.Get[*corev1.Pod](s.c.recorder.State, s.ns, replacement.Name); pod.Spec.NodeName != "" {
 		t.Fatalf("the victim is still there, and the replacement is bound: %s", describe(pod))
 	}
 	s.setFinalizers(victim)
@@ -135,7 +136,7 @@ func (s *scenario) setFinalizers(pod *corev1.Pod, finalizers ...string) {
 	if len(finalizers) > 0 {
 		list = `["` + strings.Join(finalizers, `","`) + `"]`
 	}
-	_, err := s.c.client.CoreV1().Pods(s.ns).Patch(s.ctx, pod.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":`+list+`}}`), metav1.PatchOptions{})
+	_, err := s.c.Client.CoreV1().Pods(s.ns).Patch(s.ctx, pod.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":`+list+`}}`), metav1.PatchOptions{})
 	s.must(err)
 }
 
@@ -162,7 +163,7 @@ func TestMissingFloorsOfABoundGangComeTogether(t *testing.T) {
 	s.checkpoint(6, 4)
 	s.uncordon(1)
 	s.checkpoint(8, 2)
-	if bound, floors := s.boundOf(get[*v1alpha1.PodGang](s.c.recorder, s.ns, "workload2-0")); !floors {
+	if bound, floors := s.boundOf(observe.Get[*v1alpha1.PodGang](s.c.recorder.State, s.ns, "workload2-0")); !floors {
 		t.Errorf("%d pods of the base gang are bound, and not every floor is: %s", bound, s.makeUp())
 	}
 	s.onlyReplaced(before, victims...)

@@ -84,7 +84,7 @@ func (s *scenario) makeUp() string {
 func (s *scenario) boundIn(g *v1alpha1.PodGroup) int {
 	n := 0
 	for _, ref := range g.PodReferences {
-		if pod := get[*corev1.Pod](s.c.recorder, s.ns, ref.Name); pod != nil && live(pod) && pod.Spec.NodeName != "" {
+		if pod := observe.Get[*corev1.Pod](s.c.recorder.State, s.ns, ref.Name); pod != nil && live(pod) && pod.Spec.NodeName != "" {
 			n++
 		}
 	}
@@ -119,7 +119,7 @@ func (s *scenario) unexplained() string {
 		reason := corev1.PodReasonUnschedulable
 		if len(pod.Spec.SchedulingGates) > 0 {
 			reason = corev1.PodReasonSchedulingGated
-			if base := get[*v1alpha1.PodGang](s.c.recorder, s.ns, dependsOn[gang]); base == nil {
+			if base := observe.Get[*v1alpha1.PodGang](s.c.recorder.State, s.ns, dependsOn[gang]); base == nil {
 				found = append(found, describe(pod)+", and its gang depends on none")
 			} else if _, floors := s.boundOf(base); floors {
 				found = append(found, describe(pod)+", and the gang that its own depends on is bound")
@@ -132,7 +132,7 @@ func (s *scenario) unexplained() string {
 		}
 	}
 	for gang := range waiting {
-		pg := get[*v1alpha1.PodGang](s.c.recorder, s.ns, gang)
+		pg := observe.Get[*v1alpha1.PodGang](s.c.recorder.State, s.ns, gang)
 		if pg == nil {
 			found = append(found, "PodGang "+gang+" does not exist")
 			continue
@@ -182,7 +182,7 @@ func (s *scenario) events() {
 // newestEvent is the event on an object that was written last.
 func (s *scenario) newestEvent(kind, name string) *eventsv1.Event {
 	var newest *eventsv1.Event
-	for _, e := range list[*eventsv1.Event](s.c.recorder, s.ns) {
+	for _, e := range observe.List[*eventsv1.Event](s.c.recorder.State, s.ns) {
 		if e.Regarding.Kind == kind && e.Regarding.Name == name && (newest == nil || observe.Revision(e) > observe.Revision(newest)) {
 			newest = e
 		}

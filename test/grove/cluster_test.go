@@ -5,22 +5,18 @@ package grove
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgang/podgang-scheduler/pkg/lab"
 	"github.com/podgang/podgang-scheduler/pkg/lab/shapes"
+	"github.com/podgang/podgang-scheduler/test/testlab"
 )
 
 // nodes is how many the cluster has.
@@ -33,11 +29,9 @@ func nodeName(n int) string { return fmt.Sprintf("worker-%02d", n) }
 // in the queue.
 const markerClass = "marker"
 
-// cluster is a running lab with clients and the record of what happens in it.
+// cluster is a running lab and the record of what happens in it.
 type cluster struct {
-	*lab.Lab
-	client   kubernetes.Interface
-	dynamic  dynamic.Interface
+	*testlab.Lab
 	recorder *recorder
 }
 
@@ -46,72 +40,53 @@ var theLab labSource
 
 type labSource struct {
 	once    sync.Once
-	dir     string
 	cluster *cluster
 	err     error
-	cancel  context.CancelFunc
 }
 
 func (l *labSource) get(t *testing.T) *cluster {
 	t.Helper()
 	l.once.Do(func() { l.err = l.start() })
 	if l.err != nil {
-		t.Fatalf("the lab did not start: %v", l.err)
+		t.Fatal(l.err)
 	}
 	return l.cluster
 }
 
-func (l *labSource) start() (err error) {
-	if l.dir, err = os.MkdirTemp("", "podgang-grove-"); err != nil {
-		return err
-	}
+func (l *labSource) start() error {
 	shape, err := shapes.LoadFile("testdata/cluster.yaml", nil)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	l.cancel = cancel
-	running, err := lab.Start(ctx, lab.Options{
-		Dir: l.dir, Shape: shape,
-		Schedulers: []lab.Scheduler{{Binary: *schedulerBinary, Name: lab.PodGangScheduler}},
+	running, err := testlab.Start("grove", lab.Options{
+		Shape: shape, Schedulers: []lab.Scheduler{{Binary: *schedulerBinary, Name: lab.PodGangScheduler}},
 	})
 	if err != nil {
 		return err
 	}
 	l.cluster = &cluster{Lab: running}
-	return l.cluster.connect(ctx)
+	return l.cluster.furnish(running.Context)
 }
 
-func (c *cluster) connect(ctx context.Context) (err error) {
-	if c.client, err = kubernetes.NewForConfig(c.RESTConfig()); err != nil {
-		return err
-	}
-	if c.dynamic, err = dynamic.NewForConfig(c.RESTConfig()); err != nil {
-		return err
-	}
+// furnish creates what all tests use, and starts the recorder.
+func (c *cluster) furnish(ctx context.Context) error {
 	never := corev1.PreemptNever
-	_, err = c.client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{
+	_, err := c.Client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{
 		ObjectMeta: metav1.ObjectMeta{Name: markerClass}, Value: -1000, PreemptionPolicy: &never,
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
-	c.recorder, err = record(ctx, c.client, c.dynamic)
+	c.recorder, err = record(ctx, c.Client, c.Dynamic)
 	return err
 }
 
-func (l *labSource) stop() {
-	if l.cancel != nil {
-		l.cancel()
-	}
+// end ends the lab if it was started.
+func (l *labSource) end(keep bool) error {
 	if l.cluster == nil {
-		return
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	if err := l.cluster.Stop(ctx); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot stop the lab: %v\n", err)
-	}
+	return l.cluster.End(keep)
 }
 
 // cordon makes nodes from..to-1 unusable for new pods, or usable. They are written at
@@ -127,6 +102,6 @@ func (c *cluster) cordon(ctx context.Context, from, to int, unusable bool) error
 
 func (c *cluster) cordonNode(ctx context.Context, node string, unusable bool) error {
 	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, unusable)
-	_, err := c.client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := c.Client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }

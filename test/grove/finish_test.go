@@ -18,6 +18,7 @@ import (
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 	"github.com/podgang/podgang-scheduler/test/grove/operator"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 const (
@@ -198,21 +199,21 @@ func (s *scenario) clean() {
 	now, all := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}
 	errs := []error{
 		s.c.cordon(s.ctx, 0, nodes, true),
-		s.c.client.CoreV1().Pods(s.ns).DeleteCollection(s.ctx, now, all),
-		s.c.dynamic.Resource(v1alpha1.PodGangResource).Namespace(s.ns).DeleteCollection(s.ctx, metav1.DeleteOptions{}, all),
+		s.c.Client.CoreV1().Pods(s.ns).DeleteCollection(s.ctx, now, all),
+		s.c.Dynamic.Resource(v1alpha1.PodGangResource).Namespace(s.ns).DeleteCollection(s.ctx, metav1.DeleteOptions{}, all),
 	}
 	for _, name := range s.added {
-		errs = append(errs, s.c.client.CoreV1().Nodes().Delete(s.ctx, name, metav1.DeleteOptions{}))
+		errs = append(errs, s.c.Client.CoreV1().Nodes().Delete(s.ctx, name, metav1.DeleteOptions{}))
 	}
 	for _, err := range errs {
 		if err != nil && !apierrors.IsNotFound(err) {
 			s.t.Errorf("cannot clean up: %v", err)
 		}
 	}
-	err := s.c.recorder.wait(s.ctx, cleanTime, func() bool {
-		return len(list[*corev1.Pod](s.c.recorder, s.ns))+len(s.gangs()) == 0
+	err := s.c.recorder.Wait(s.ctx, cleanTime, func() bool {
+		return len(observe.List[*corev1.Pod](s.c.recorder.State, s.ns))+len(s.gangs()) == 0
 	})
 	if err != nil {
-		s.t.Errorf("cannot clean up: %d pods are left: %v", len(list[*corev1.Pod](s.c.recorder, s.ns)), err)
+		s.t.Errorf("cannot clean up: %d pods are left: %v", len(observe.List[*corev1.Pod](s.c.recorder.State, s.ns)), err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podgang/podgang-scheduler/pkg/lab"
+	"github.com/podgang/podgang-scheduler/test/testlab"
 )
 
 var (
@@ -20,22 +21,13 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	for _, name := range []string{lab.MultiCall, lab.Kwok, lab.PodGangScheduler} {
-		if _, err := lab.FindBinary("", name); err != nil {
-			fmt.Fprintf(os.Stderr, "these tests run what is built: %v\n", err)
-			os.Exit(1)
-		}
+	if err := testlab.RequireBuilt(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	code := m.Run()
-	theLab.stop()
-	switch {
-	case theLab.dir == "":
-	case code != 0 || *keepState:
-		fmt.Fprintf(os.Stderr, "logs of the lab: %s/logs\n", theLab.dir)
-	default:
-		if err := os.RemoveAll(theLab.dir); err != nil {
-			fmt.Fprintf(os.Stderr, "cannot remove the state of the lab: %v\n", err)
-		}
+	if err := theLab.end(code != 0 || *keepState); err != nil {
+		fmt.Fprintf(os.Stderr, "cannot end the lab: %v\n", err)
 	}
 	os.Exit(code)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 	"github.com/podgang/podgang-scheduler/pkg/lab"
 	"github.com/podgang/podgang-scheduler/test/grove/operator"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 const (
@@ -71,10 +72,10 @@ func newScenario(t *testing.T, total, cordoned int) *scenario {
 		s.logFrom = info.Size()
 	}
 	s.restarts = s.scheduler().Restarts()
-	_, err := c.client.CoreV1().Namespaces().Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}}, metav1.CreateOptions{})
+	_, err := c.Client.CoreV1().Namespaces().Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}}, metav1.CreateOptions{})
 	s.must(err)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	_, err = c.client.CoreV1().ServiceAccounts(s.ns).Create(s.ctx, account, metav1.CreateOptions{})
+	_, err = c.Client.CoreV1().ServiceAccounts(s.ns).Create(s.ctx, account, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) { // a controller makes it too
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func (s *scenario) isRefused(opts ...func(*corev1.Pod)) {
 	s.markers++
 	probe := s.createPod(fmt.Sprintf("probe-%d", s.markers), opts...)
 	s.until("pod "+probe+" finds no usable node", func() string {
-		pod := get[*corev1.Pod](s.c.recorder, s.ns, probe)
+		pod := observe.Get[*corev1.Pod](s.c.recorder.State, s.ns, probe)
 		if pod == nil {
 			return "it does not exist"
 		}
@@ -101,7 +102,7 @@ func (s *scenario) isRefused(opts ...func(*corev1.Pod)) {
 		}
 		return describe(pod)
 	})
-	s.must(s.c.client.CoreV1().Pods(s.ns).Delete(s.ctx, probe, metav1.DeleteOptions{}))
+	s.must(s.c.Client.CoreV1().Pods(s.ns).Delete(s.ctx, probe, metav1.DeleteOptions{}))
 }
 
 // onNode confines a pod to a node.
@@ -123,7 +124,7 @@ func (s *scenario) scheduler() *lab.Component { return s.c.Component(lab.PodGang
 func (s *scenario) until(what string, holds func() (instead string)) {
 	s.t.Helper()
 	instead := ""
-	err := s.c.recorder.wait(s.ctx, *patience, func() bool {
+	err := s.c.recorder.Wait(s.ctx, *patience, func() bool {
 		instead = holds()
 		return instead == ""
 	})
@@ -136,7 +137,7 @@ func (s *scenario) until(what string, holds func() (instead string)) {
 func (s *scenario) start(w operator.Workload, generation operator.Generation, held ...operator.Hold) {
 	s.t.Helper()
 	s.workload, s.generation = w.Name, generation
-	op, err := operator.Start(context.WithoutCancel(s.ctx), s.c.client, s.c.dynamic, operator.Options{
+	op, err := operator.Start(context.WithoutCancel(s.ctx), s.c.Client, s.c.Dynamic, operator.Options{
 		Namespace: s.ns, Workload: w, Generation: generation, SchedulerName: schedulerName, Held: held,
 	})
 	s.must(err)
@@ -168,14 +169,14 @@ func (s *scenario) addNode(slots int) {
 	s.t.Helper()
 	name := fmt.Sprintf("%s-%d", s.ns, len(s.added))
 	s.added, s.newest = append(s.added, name), name
-	node, err := s.c.client.CoreV1().Nodes().Get(s.ctx, nodeName(0), metav1.GetOptions{})
+	node, err := s.c.Client.CoreV1().Nodes().Get(s.ctx, nodeName(0), metav1.GetOptions{})
 	s.must(err)
 	node.ObjectMeta = metav1.ObjectMeta{Name: name, Labels: node.Labels, Annotations: node.Annotations}
 	node.Labels[corev1.LabelHostname] = name
 	node.Spec.Unschedulable = false
 	memory := resource.NewQuantity(int64(slots)*slotMemory.Value(), resource.BinarySI)
 	node.Status.Allocatable[corev1.ResourceMemory], node.Status.Capacity[corev1.ResourceMemory] = *memory, *memory
-	_, err = s.c.client.CoreV1().Nodes().Create(s.ctx, node, metav1.CreateOptions{})
+	_, err = s.c.Client.CoreV1().Nodes().Create(s.ctx, node, metav1.CreateOptions{})
 	s.must(err)
 }
 
@@ -201,7 +202,7 @@ func (s *scenario) createPod(name string, opts ...func(*corev1.Pod)) string {
 	for _, opt := range opts {
 		opt(pod)
 	}
-	_, err := s.c.client.CoreV1().Pods(s.ns).Create(s.ctx, pod, metav1.CreateOptions{})
+	_, err := s.c.Client.CoreV1().Pods(s.ns).Create(s.ctx, pod, metav1.CreateOptions{})
 	s.must(err)
 	return name
 }
@@ -221,7 +222,7 @@ func (s *scenario) drain() {
 			}
 		})
 		s.until("the unrelated pod "+name+" is scheduled", func() string {
-			pod := get[*corev1.Pod](s.c.recorder, s.ns, name)
+			pod := observe.Get[*corev1.Pod](s.c.recorder.State, s.ns, name)
 			switch {
 			case pod == nil:
 				return "it does not exist"
@@ -236,7 +237,7 @@ func (s *scenario) drain() {
 // pods are the pods of the workload, by name.
 func (s *scenario) pods() []*corev1.Pod {
 	var own []*corev1.Pod
-	for _, pod := range list[*corev1.Pod](s.c.recorder, s.ns) {
+	for _, pod := range observe.List[*corev1.Pod](s.c.recorder.State, s.ns) {
 		if pod.Labels[v1alpha1.LabelPartOf] == s.workload {
 			own = append(own, pod)
 		}
@@ -257,15 +258,15 @@ func (s *scenario) podsOf(gang string) []*corev1.Pod {
 
 // gangs are the PodGangs that exist, by name.
 func (s *scenario) gangs() []*v1alpha1.PodGang {
-	return list[*v1alpha1.PodGang](s.c.recorder, s.ns)
+	return observe.List[*v1alpha1.PodGang](s.c.recorder.State, s.ns)
 }
 
 // deletePod deletes a pod of the workload, as a person or an eviction would.
 func (s *scenario) deletePod(pod *corev1.Pod) {
 	s.t.Helper()
-	s.must(s.c.client.CoreV1().Pods(s.ns).Delete(s.ctx, pod.Name, metav1.DeleteOptions{}))
+	s.must(s.c.Client.CoreV1().Pods(s.ns).Delete(s.ctx, pod.Name, metav1.DeleteOptions{}))
 	s.until("pod "+pod.Name+" is being deleted", func() string {
-		if now := get[*corev1.Pod](s.c.recorder, s.ns, pod.Name); now != nil && now.DeletionTimestamp == nil {
+		if now := observe.Get[*corev1.Pod](s.c.recorder.State, s.ns, pod.Name); now != nil && now.DeletionTimestamp == nil {
 			return "it is not"
 		}
 		return ""

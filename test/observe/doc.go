@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package observe is what the recorders of the tests share: typed changes of objects,
-// PodGangs among them, from informers.
+// PodGangs among them, from informers; the state that follows from them; and waiting
+// for a condition on it.
 package observe

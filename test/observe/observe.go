@@ -3,6 +3,8 @@
 package observe
 
 import (
+	"context"
+	"fmt"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,8 +47,8 @@ func DecodePodGang(u *unstructured.Unstructured) (*v1alpha1.PodGang, error) {
 	return pg, err
 }
 
-// Changes calls handle with every change that the informer delivers, one at a time.
-func Changes(informer cache.SharedIndexInformer, handle func(Change)) (cache.ResourceEventHandlerRegistration, error) {
+// changes calls handle with every change that the informer delivers, one at a time.
+func changes(informer cache.SharedIndexInformer, handle func(Change)) (cache.ResourceEventHandlerRegistration, error) {
 	deliver := func(obj any, deleted bool) {
 		tombstone, missed := obj.(cache.DeletedFinalStateUnknown)
 		if missed {
@@ -61,6 +63,24 @@ func Changes(informer cache.SharedIndexInformer, handle func(Change)) (cache.Res
 		UpdateFunc: func(_, obj any) { deliver(obj, false) },
 		DeleteFunc: func(obj any) { deliver(obj, true) },
 	})
+}
+
+// Follow delivers the changes of the informers to handle, from several goroutines, until
+// ctx ends. It returns when all that exists has been handled.
+func Follow(ctx context.Context, handle func(Change), informers ...cache.SharedIndexInformer) error {
+	var handled []cache.InformerSynced
+	for _, informer := range informers {
+		registration, err := changes(informer, handle)
+		if err != nil {
+			return err
+		}
+		handled = append(handled, registration.HasSynced)
+		go informer.Run(ctx.Done())
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), handled...) {
+		return fmt.Errorf("the watches do not deliver what exists: %w", context.Cause(ctx))
+	}
+	return nil
 }
 
 // Revision orders the versions of objects of all kinds: the API server writes etcd's

@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 	"github.com/podgang/podgang-scheduler/test/observe"
@@ -28,13 +27,13 @@ type snapshot struct {
 
 // store is what the informers have shown of a workload.
 type store struct {
-	wake func()
+	wake  func()
+	shown observe.Signal // raised with every change
 
 	mu      sync.Mutex // guards everything below
 	seen    snapshot
 	version map[types.UID]uint64 // of every object ever shown
 	gone    map[types.UID]bool
-	changed chan struct{} // closed and replaced with every change
 }
 
 // newStore follows the pods and PodGangs of a workload until the context ends, and
@@ -43,7 +42,7 @@ func newStore(ctx context.Context, client kubernetes.Interface, dyn dynamic.Inte
 	s := &store{
 		wake:    wake,
 		seen:    snapshot{pods: map[string]*corev1.Pod{}, gangs: map[string]*v1alpha1.PodGang{}},
-		version: map[types.UID]uint64{}, gone: map[types.UID]bool{}, changed: make(chan struct{}),
+		version: map[types.UID]uint64{}, gone: map[types.UID]bool{},
 	}
 	own := func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.LabelPartOf + "=" + workload }
 	pods := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace), informers.WithTweakListOptions(own)).Core().V1().Pods().Informer()
@@ -51,20 +50,21 @@ func newStore(ctx context.Context, client kubernetes.Interface, dyn dynamic.Inte
 	if err != nil {
 		return nil, err
 	}
-	for _, informer := range []cache.SharedIndexInformer{pods, gangs} {
-		if _, err := observe.Changes(informer, s.add); err != nil {
-			return nil, err
-		}
-		go informer.Run(ctx.Done())
-	}
-	if !cache.WaitForCacheSync(ctx.Done(), pods.HasSynced, gangs.HasSynced) {
-		return nil, fmt.Errorf("cannot watch pods and PodGangs of workload %s/%s", namespace, workload)
+	if err := observe.Follow(ctx, s.add, pods, gangs); err != nil {
+		return nil, fmt.Errorf("watch pods and PodGangs of workload %s/%s: %w", namespace, workload, err)
 	}
 	return s, nil
 }
 
 func (s *store) add(c observe.Change) {
+	s.note(c)
+	s.shown.Raise()
+	s.wake()
+}
+
+func (s *store) note(c observe.Change) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch object := c.Object.(type) {
 	case *corev1.Pod:
 		keep(s.seen.pods, object.Name, object, c.Deleted)
@@ -73,10 +73,6 @@ func (s *store) add(c observe.Change) {
 	}
 	s.version[c.Object.GetUID()] = observe.Revision(c.Object)
 	s.gone[c.Object.GetUID()] = c.Deleted
-	close(s.changed)
-	s.changed = make(chan struct{})
-	s.mu.Unlock()
-	s.wake()
 }
 
 func keep[T metav1.Object](m map[string]T, name string, object T, deleted bool) {
@@ -126,19 +122,5 @@ func (s *store) snapshot() snapshot {
 
 // wait returns when the condition holds.
 func (s *store) wait(ctx context.Context, timeout time.Duration, condition func(*store) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	for {
-		s.mu.Lock()
-		changed := s.changed
-		s.mu.Unlock()
-		if condition(s) {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	return s.shown.Wait(ctx, timeout, func() bool { return condition(s) })
 }
