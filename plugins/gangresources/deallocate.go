@@ -67,10 +67,24 @@ func (p *Plugin) Reclaim(ctx context.Context, pod *v1.Pod) error {
 	return p.deallocate(ctx, pod)
 }
 
-// HoldsAllocation reports whether a claim of the pod is allocated in the API.
+// HoldsAllocation reports whether Reclaim has something to clear: a claim of the pod
+// is allocated in the API, and not for others alone.
 func (p *Plugin) HoldsAllocation(pod *v1.Pod) bool {
 	claims, err := p.claimsOf(pod)
-	return err == nil && slices.ContainsFunc(claims, func(c *resourceapi.ResourceClaim) bool { return c.Status.Allocation != nil })
+	return err == nil && slices.ContainsFunc(claims, func(c *resourceapi.ResourceClaim) bool {
+		_, holds := otherUsers(c, pod)
+		return holds
+	})
+}
+
+// otherUsers returns the users of a claim besides the pod. holds is set if the claim
+// is allocated for the pod, or for nobody: then the pod can give something back.
+func otherUsers(claim *resourceapi.ResourceClaim, pod *v1.Pod) (users []resourceapi.ResourceClaimConsumerReference, holds bool) {
+	users = slices.DeleteFunc(slices.Clone(claim.Status.ReservedFor), func(user resourceapi.ResourceClaimConsumerReference) bool {
+		return user.UID == pod.UID
+	})
+	isUser := len(users) < len(claim.Status.ReservedFor)
+	return users, claim.Status.Allocation != nil && (isUser || len(users) == 0)
 }
 
 // deallocate takes the pod out of the users of its claims and clears the
@@ -109,11 +123,8 @@ func (p *Plugin) deallocateClaim(ctx context.Context, name string, pod *v1.Pod) 
 		if err != nil {
 			return err
 		}
-		users := slices.DeleteFunc(slices.Clone(claim.Status.ReservedFor), func(user resourceapi.ResourceClaimConsumerReference) bool {
-			return user.UID == pod.UID
-		})
-		mine := len(users) < len(claim.Status.ReservedFor)
-		if claim.Status.Allocation == nil || (!mine && len(users) > 0) {
+		users, holds := otherUsers(claim, pod)
+		if !holds {
 			return nil
 		}
 		claim.Status.ReservedFor = users
