@@ -102,18 +102,29 @@ func (r *run) carryOut(ctx context.Context) []finding {
 		steps, begin = steps[i:], end
 		r.peace(ctx)
 		peace := time.Now()
-		found = append(found, r.calm(ctx, nil)...)
-		found = append(found, r.logAlarms()...)
+		fresh := r.collect(r.calm(ctx, nil))
+		found = append(found, fresh...)
 		say("round %d of %d: %d steps, %d faults, calm after %.1f s, %d violations so far", n+1, len(r.plan.rounds), i,
-			r.journal.faultCount()-before, time.Since(peace).Seconds(), len(found)+len(r.judge.findings))
+			r.journal.faultCount()-before, time.Since(peace).Seconds(), len(found))
+		for _, f := range fresh {
+			say("VIOLATION %s %s", f.subject, f.text)
+		}
 	}
-	found = append(found, r.finale(ctx)...)
-	found = append(found, r.logAlarms()...)
+	found = append(found, r.collect(r.finale(ctx))...)
 	say("%d gangs began to be bound with all devices checked, %d unchecked because the API server had just been killed; %d bound in part with an excuse",
 		r.judge.prepared, r.judge.unsure, len(r.judge.excused))
+	return found
+}
+
+// collect adds to what was found at rest what has been found since the last call.
+func (r *run) collect(atRest []finding) []finding {
+	found := slices.Concat(r.judge.findings, atRest, r.logAlarms())
+	r.judge.findings = nil
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Concat(found, r.judge.findings, r.fallen)
+	found = append(found, r.fallen...)
+	r.fallen = nil
+	return found
 }
 
 // logAlarms are lines of the scheduler's log that must not be.
@@ -136,8 +147,12 @@ func (r *run) logAlarms() []finding {
 	return found
 }
 
-// shown is how many lines of a timeline are printed; the whole is in a file.
-const shown = 40
+// shown is how many lines of a timeline are printed, and afterwards how long after the
+// violation they end; the whole is in a file.
+const (
+	shown      = 40
+	afterwards = time.Second
+)
 
 // keep tells what was found, and writes down all that is known of it, or removes the
 // directory of the run.
@@ -145,10 +160,7 @@ func (r *run) keep(found []finding, keep bool) error {
 	if !keep {
 		return os.RemoveAll(r.dir)
 	}
-	write := func(name string, lines []string) error {
-		return os.WriteFile(filepath.Join(r.dir, name), []byte(strings.Join(lines, "\n")+"\n"), 0o600)
-	}
-	if err := write("timeline.txt", r.journal.about("")); err != nil {
+	if err := r.write("timeline.txt", r.journal.about("", time.Now())); err != nil {
 		return err
 	}
 	r.log.offset = 0
@@ -157,24 +169,25 @@ func (r *run) keep(found []finding, keep bool) error {
 		return err
 	}
 	for n, f := range found {
-		about := r.journal.about(f.subject)
-		lines := []string{fmt.Sprintf("violation %d, seed %d, seen %s", n+1, r.opts.seed, f.at.Format("15:04:05.000")), f.text, "", "timeline of " + cmp.Or(f.subject, "everything"), ""}
-		lines = append(append(lines, about...), "", "the scheduler's log", "")
-		var ours []string
-		for _, line := range log {
-			if f.subject != "" && strings.Contains(line, f.subject) {
-				ours = append(ours, line)
-			}
-		}
-		if err := write(fmt.Sprintf("violation-%02d.txt", n+1), append(lines, ours...)); err != nil {
-			return err
-		}
 		fmt.Printf("\nVIOLATION %d %s %s\n", n+1, f.subject, f.text)
 		if n < 5 && f.subject != "" {
-			fmt.Print(indent(last(slices.DeleteFunc(about, func(line string) bool { return !strings.Contains(line, f.subject) }), shown)))
-			fmt.Print(indent(last(ours, shown/4)))
+			until := f.at.Add(afterwards)
+			story := slices.DeleteFunc(r.journal.about(f.subject, until), func(line string) bool { return !strings.Contains(line, f.subject) })
+			fmt.Print(indent(last(story, shown)), indent(last(linesAbout(log, f.subject, until), shown/4)))
+		}
+		lines := slices.Concat(
+			[]string{fmt.Sprintf("violation %d, seed %d, seen %s", n+1, r.opts.seed, f.at.Format("15:04:05.000")), f.text},
+			[]string{"", "timeline of " + cmp.Or(f.subject, "everything"), ""}, r.journal.about(f.subject, time.Now()),
+			[]string{"", "the scheduler's log", ""}, linesAbout(log, f.subject, time.Now()),
+		)
+		if err := r.write(fmt.Sprintf("violation-%02d.txt", n+1), lines); err != nil {
+			return err
 		}
 	}
 	say("plan, timeline, violations and logs of all components (lab/logs) are in %s", r.dir)
 	return nil
+}
+
+func (r *run) write(name string, lines []string) error {
+	return os.WriteFile(filepath.Join(r.dir, name), []byte(strings.Join(lines, "\n")+"\n"), 0o600)
 }

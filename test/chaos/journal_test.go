@@ -73,15 +73,16 @@ func (j *journal) quietFor() time.Duration {
 	return time.Since(j.lastChange)
 }
 
-// about returns the timeline of a subject and of the cluster, all of it for "".
-func (j *journal) about(subject string) []string {
+// about returns the timeline of a subject and of the cluster up to a time, all of it for
+// "".
+func (j *journal) about(subject string, until time.Time) []string {
 	j.mu.Lock()
 	entries := slices.Clone(j.entries)
 	j.mu.Unlock()
 	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
 	var lines []string
 	for _, e := range entries {
-		if subject == "" || e.subject == subject || e.subject == "" {
+		if (subject == "" || e.subject == subject || e.subject == "") && !e.at.After(until) {
 			lines = append(lines, fmt.Sprintf("%s %7s %-6s %s", e.at.Format("15:04:05.000"), revisionText(e.revision), e.subject, e.text))
 		}
 	}

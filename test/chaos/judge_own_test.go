@@ -4,6 +4,8 @@ package chaos
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -342,5 +344,23 @@ func TestAlarm(t *testing.T) {
 		if got := alarm(tc.line, at, tc.down); got != tc.want {
 			t.Errorf("alarm(%q) is %t", tc.line, got)
 		}
+	}
+}
+
+// A component that has logged something is busy until it has been silent for a while.
+func TestBusy(t *testing.T) {
+	log := &logReader{file: filepath.Join(t.TempDir(), "log")}
+	if err := os.WriteFile(log.file, []byte("first\nlast\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := log.busy(time.Hour); got != "last" {
+		t.Errorf("what keeps it busy is %q", got)
+	}
+	before := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(log.file, before, before); err != nil {
+		t.Fatal(err)
+	}
+	if got := log.busy(time.Hour); got != "" {
+		t.Errorf("it has been silent, and is busy with %q", got)
 	}
 }

@@ -118,6 +118,37 @@ func (l *logReader) lines() ([]string, error) {
 	}
 }
 
+// busy says that the component has logged something in the time of a pause, "" if not.
+func (l *logReader) busy(pause time.Duration) string {
+	info, err := os.Stat(l.file)
+	if err != nil {
+		return err.Error()
+	}
+	if time.Since(info.ModTime()) >= pause {
+		return ""
+	}
+	const tail = 4096 // more than a line
+	lines, err := (&logReader{file: l.file, offset: max(0, info.Size()-tail)}).lines()
+	if err != nil {
+		return err.Error()
+	}
+	return strings.Join(last(lines, 1), "")
+}
+
+// linesAbout are the lines of a log that name the subject, up to a time.
+func linesAbout(log []string, subject string, until time.Time) []string {
+	var lines []string
+	for _, line := range log {
+		if at, ok := logTime(line); ok && at.After(until) {
+			break
+		}
+		if subject != "" && strings.Contains(line, subject) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 // alarming are words that the scheduler's log must not contain.
 var alarming = []string{"panic", "data race", "fatal error", "nil pointer", "likely a bug", "forbidden"}
 

@@ -250,7 +250,8 @@ func (r *run) work(ctx context.Context, track string) {
 	}
 }
 
-// quietTime is how long nothing has to change for the cluster to be calm.
+// quietTime is how long nothing has to change, and the scheduler has to have nothing to
+// do, for the cluster to be calm.
 const quietTime = 2 * time.Second
 
 // calm waits until the cluster is as it has to be at rest, and more is true if more is
@@ -282,8 +283,14 @@ func (r *run) look(ctx context.Context) (found []finding, settled bool) {
 	if !r.lab.Component(lab.PodGangScheduler).Running() {
 		found = append(found, finding{at: time.Now(), text: "the scheduler does not run"})
 	}
-	if quiet := r.journal.quietFor(); len(found) == 0 && quiet < quietTime {
-		found = append(found, finding{at: time.Now(), text: "not calm: objects still change"})
+	if len(found) > 0 {
+		return found, true
+	}
+	if r.journal.quietFor() < quietTime {
+		return []finding{{at: time.Now(), text: "not calm: objects still change"}}, true
+	}
+	if line := r.log.busy(quietTime); line != "" { // it has a line for every attempt
+		return []finding{{at: time.Now(), subject: subjectOf(line), text: "not calm: the scheduler still works: " + line}}, true
 	}
 	return found, true
 }
