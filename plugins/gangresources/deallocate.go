@@ -20,9 +20,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A clean-up is repeated until the API server has answered. Until then it is not
-// known whether a claim is allocated, and its devices must stay reserved in
-// memory. clearTimeout is when that is given up: the API server has been away for
+// What is to be done about claims after a failure is repeated until the API server
+// has answered. Until then it is not known whether a claim is allocated, and its
+// devices must stay reserved in memory. clearTimeout is when that is given up: the API server has been away for
 // so long that whoever allocates devices next sees the claim as it is.
 const (
 	clearTimeout   = 5 * time.Minute
@@ -41,23 +41,61 @@ func (p *Plugin) unprepare(ctx context.Context, r *Reservation) {
 	}
 	unlock := p.claimLocks.lock(r.shared)
 	defer unlock()
+	p.persist(ctx, r.pod, "clear the claims of an undone gang", p.deallocate)
+}
+
+// settle returns when the cache of claims is up to what the API server has of the
+// pod's claims.
+func (p *Plugin) settle(ctx context.Context, pod *v1.Pod) {
+	p.persist(ctx, pod, "learn whether claims were allocated", func(ctx context.Context, pod *v1.Pod) error {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		return eachClaim(pod, func(name string) error {
+			claim, err := p.handle.ClientSet().ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			return p.awaitInformer(ctx, claim)
+		})
+	})
+}
+
+// persist repeats what has to be done about the claims of a pod until it succeeds,
+// or clearTimeout is over.
+func (p *Plugin) persist(ctx context.Context, pod *v1.Pod, what string, do func(context.Context, *v1.Pod) error) {
 	logger := klog.FromContext(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearTimeout)
 	defer cancel()
 	backoff := clearBackoff
 	for {
-		err := p.deallocate(ctx, r.pod)
+		err := do(ctx, pod)
 		if err == nil {
 			return
 		}
-		logger.V(2).Info("Claims of an undone gang could not be cleared, trying again", "pod", klog.KObj(r.pod), "err", err)
+		logger.V(2).Info("Failed to "+what+", trying again", "pod", klog.KObj(pod), "err", err)
 		select {
 		case <-time.After(backoff.Step()):
 		case <-ctx.Done():
-			logger.Error(err, "Claims of an undone gang stay allocated", "pod", klog.KObj(r.pod))
+			logger.Error(err, "Failed to "+what+", giving up", "pod", klog.KObj(pod))
 			return
 		}
 	}
+}
+
+// eachClaim calls do with the name of every claim that the pod has.
+func eachClaim(pod *v1.Pod, do func(name string) error) error {
+	var errs []error
+	for i := range pod.Spec.ResourceClaims {
+		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+		if err != nil || name == nil {
+			continue
+		}
+		errs = append(errs, do(*name))
+	}
+	return errors.Join(errs...)
 }
 
 // Reclaim clears the allocations of claims that the pending pod alone holds, and
@@ -102,15 +140,7 @@ func (p *Plugin) deallocate(ctx context.Context, pod *v1.Pod) error {
 	case current.UID == pod.UID && current.Spec.NodeName != "":
 		return nil
 	}
-	var errs []error
-	for i := range pod.Spec.ResourceClaims {
-		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
-		if err != nil || name == nil {
-			continue
-		}
-		errs = append(errs, p.deallocateClaim(ctx, *name, pod))
-	}
-	return errors.Join(errs...)
+	return eachClaim(pod, func(name string) error { return p.deallocateClaim(ctx, name, pod) })
 }
 
 func (p *Plugin) deallocateClaim(ctx context.Context, name string, pod *v1.Pod) error {
@@ -160,7 +190,7 @@ func (p *Plugin) awaitInformer(ctx context.Context, claim *resourceapi.ResourceC
 		return err != nil || seen >= want || known.UID != claim.UID, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the informer to see claim %s/%s deallocated: %w", claim.Namespace, claim.Name, err)
+		return fmt.Errorf("wait for the informer to see what was written to claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	return nil
 }
