@@ -52,6 +52,12 @@ func (c bookedClaims) GatherAllocatedState() (*structured.AllocatedState, error)
 	return state, err
 }
 
+// AssumedClaimRestore does nothing. What is assumed of a claim is what the API server
+// has answered to a write, and as true as what the watch shows later. The assume cache
+// (v1.37.2) would return to the version before it, for good, and take allocated devices
+// for free: it skips the watch's event of a version that it knows.
+func (c bookedClaims) AssumedClaimRestore(string, string) {}
+
 // addContested adds the contested devices that a claim still holds. The in-tree
 // tracker (v1.37.2) keeps a set and not a count: when one of two claims gives a
 // device back, it takes the device for free although the other holds it.

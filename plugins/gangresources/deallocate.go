@@ -5,9 +5,7 @@ package gangresources
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -44,8 +42,7 @@ func (p *Plugin) unprepare(ctx context.Context, r *Reservation) {
 	p.persist(ctx, r.pod, "clear the claims of an undone gang", p.deallocate)
 }
 
-// settle returns when the cache of claims is up to what the API server has of the
-// pod's claims.
+// settle brings the cache of claims to what the API server has of the pod's claims.
 func (p *Plugin) settle(ctx context.Context, pod *v1.Pod) {
 	p.persist(ctx, pod, "learn whether claims were allocated", func(ctx context.Context, pod *v1.Pod) error {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -58,7 +55,8 @@ func (p *Plugin) settle(ctx context.Context, pod *v1.Pod) {
 			if err != nil {
 				return err
 			}
-			return p.awaitInformer(ctx, claim)
+			p.know(ctx, claim)
+			return nil
 		})
 	})
 }
@@ -166,31 +164,15 @@ func (p *Plugin) deallocateClaim(ctx context.Context, name string, pod *v1.Pod) 
 		if err != nil {
 			return err
 		}
-		return p.awaitInformer(ctx, claim)
+		p.know(ctx, claim)
+		return nil
 	})
 }
 
-// awaitInformer returns when the scheduler's cache of claims has seen a version of
-// the claim: until then a plan could count on what has just been cleared.
-//
-// The version is not put into the cache with AssumeClaimAfterAPICall. The assume
-// cache (v1.37.2) then takes the informer's event for old news and keeps the
-// version before it, to which the next AssumedClaimRestore returns for good.
-func (p *Plugin) awaitInformer(ctx context.Context, claim *resourceapi.ResourceClaim) error {
-	want, err := strconv.ParseUint(claim.ResourceVersion, 10, 64)
-	if err != nil {
-		return nil //nolint:nilerr // no order in versions, and nothing to wait for
+// know puts what the API server has answered of a claim into the cache of claims at
+// once, so that no plan counts on what was before.
+func (p *Plugin) know(ctx context.Context, claim *resourceapi.ResourceClaim) {
+	if err := p.manager.ResourceClaims().AssumeClaimAfterAPICall(claim); err != nil { // it is gone, or newer there
+		klog.FromContext(ctx).V(5).Info("Claim not stored in the assume cache", "claim", klog.KObj(claim), "err", err)
 	}
-	err = wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) {
-		known, err := p.manager.ResourceClaims().Get(claim.Namespace, claim.Name)
-		if err != nil {
-			return true, nil //nolint:nilerr // it is gone
-		}
-		seen, err := strconv.ParseUint(known.ResourceVersion, 10, 64)
-		return err != nil || seen >= want || known.UID != claim.UID, nil
-	})
-	if err != nil {
-		return fmt.Errorf("wait for the informer to see what was written to claim %s/%s: %w", claim.Namespace, claim.Name, err)
-	}
-	return nil
 }

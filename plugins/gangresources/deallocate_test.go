@@ -5,13 +5,11 @@ package gangresources
 import (
 	"errors"
 	"testing"
-	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
-	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // allocated returns a claim that is allocated and reserved for pods.
@@ -61,11 +59,9 @@ func TestReclaimClearsWhatIsHeld(t *testing.T) {
 	}
 }
 
-// lostAnswer has the fake API server carry out the next write of a claim's status and
-// lose its answer. asked is closed when the claim is read after that; deliver has the
-// watch show what was written, which it has not before.
-func lostAnswer(f *fixture) (asked <-chan struct{}, deliver func()) {
-	read := make(chan struct{})
+// loseAnswer has the fake API server carry out the next write of a claim's status and
+// lose its answer. The watch does not show what was written.
+func loseAnswer(f *fixture) {
 	var written *resourceapi.ResourceClaim
 	f.client.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if action.GetSubresource() != "status" {
@@ -76,42 +72,44 @@ func lostAnswer(f *fixture) (asked <-chan struct{}, deliver func()) {
 		return true, nil, errors.New("stream error")
 	})
 	f.client.PrependReactor("get", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
-		if written == nil {
-			return false, nil, nil
-		}
-		select {
-		case <-read:
-		default:
-			close(read)
-		}
-		return true, written.DeepCopy(), nil
+		return written != nil, written.DeepCopy(), nil
 	})
-	return read, func() {
-		noError(f.t, f.client.Tracker().Update(resourceapi.SchemeGroupVersion.WithResource("resourceclaims"), written, namespace))
-	}
 }
 
-// The devices of a pod that is placed alone stay taken when its allocation was written
-// and the answer was lost: first as in flight, then as the watch shows them.
+// The devices of a pod that is placed alone stay taken when its allocation was written,
+// the answer was lost, and the watch lags.
 func TestDevicesStayTakenWhenTheAnswerToTheirAllocationIsLost(t *testing.T) {
 	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("a"), makeClaim("b"))...)
-	pod, other := makePod("a", "a"), makePod("b", "b")
+	pod := makePod("a", "a")
 	state := f.cycle(pod)
-	asked, deliver := lostAnswer(f)
-	done := make(chan *fwk.Status, 1)
-	go func() { done <- f.plugin.PreBind(f.ctx, state, pod, "n1") }()
-	select {
-	case <-asked:
-	case status := <-done:
-		t.Fatalf("PreBind has ended with %v, and has not asked whether the claim is allocated", status)
-	case <-time.After(time.Minute):
-		t.Fatal("PreBind hangs")
-	}
-	f.refuse(f.session(), other, "n1")
-	deliver()
-	if status := <-done; status.IsSuccess() {
+	loseAnswer(f)
+	if status := f.plugin.PreBind(f.ctx, state, pod, "n1"); status.IsSuccess() {
 		t.Fatal("PreBind has succeeded, although its write has failed")
 	}
 	f.plugin.Unreserve(f.ctx, state, pod, "n1")
+	f.refuse(f.session(), makePod("b", "b"), "n1")
+}
+
+// A pod placed alone has two claims. One is allocated, the write of the other fails, and
+// so does giving the first back: its device stays taken.
+func TestDevicesStayTakenWhenAnotherClaimOfThePodFails(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 2}), makeClaim("a1"), makeClaim("a2"), makeClaim("b1"), makeClaim("b2"))...)
+	pod, other := makePod("a", "a1", "a2"), makePod("b", "b1", "b2")
+	state := f.cycle(pod)
+	fail := func(action clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no") }
+	f.client.PrependReactor("patch", "resourceclaims", fail)
+	f.client.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if claim := action.(clienttesting.UpdateAction).GetObject().(*resourceapi.ResourceClaim); claim.Name == "a2" {
+			return fail(action)
+		}
+		return false, nil, nil
+	})
+	if status := f.plugin.PreBind(f.ctx, state, pod, "n1"); status.IsSuccess() {
+		t.Fatal("PreBind has succeeded, although a write has failed")
+	}
+	f.plugin.Unreserve(f.ctx, state, pod, "n1")
+	if devicesOf(f.claim("a1")) == "" {
+		t.Fatal("claim a1 is not allocated, and the test tests nothing")
+	}
 	f.refuse(f.session(), other, "n1")
 }
