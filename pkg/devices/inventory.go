@@ -4,7 +4,7 @@ package devices
 
 import (
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/utils/ptr"
 )
 
 // poolID names a resource pool. Two drivers may use the same pool name.
@@ -36,7 +36,7 @@ func NewInventory(slices []*resourceapi.ResourceSlice) *Inventory {
 	}
 	seen := make(map[nodePool]bool, len(slices))
 	for _, slice := range slices {
-		id := poolID{driver: slice.Spec.Driver, pool: slice.Spec.Pool.Name}
+		id := poolOf(slice)
 		inv.pools[id] = append(inv.pools[id], slice)
 		node := ""
 		if slice.Spec.NodeName != nil {
@@ -79,12 +79,14 @@ func (inv *Inventory) World(node string) []*resourceapi.ResourceSlice {
 type Selector func(*resourceapi.ResourceSlice) []bool
 
 // Count returns how many of the meant devices the node publishes by name, and
-// how many of them nobody holds. Devices of pools that are shared between nodes
-// are left out, and devices that exclude each other through counters are counted
-// one by one, so the figure orders nodes and does not prove a fit.
+// how many of them can be had: nobody holds them, and what is left of the counters
+// that they consume is enough for each by itself. Devices of pools that are shared
+// between nodes are left out, and devices that exclude each other through counters
+// are counted one by one, so the figure orders nodes and does not prove a fit.
 func (inv *Inventory) Count(node string, ledger *Ledger, meant Selector) (total, free int) {
 	for _, id := range inv.poolsOfNode[node] {
 		generation := newestGeneration(inv.pools[id])
+		left := countersLeft(inv.pools[id], generation, ledger)
 		for _, slice := range inv.pools[id] {
 			if slice.Spec.Pool.Generation != generation || slice.Spec.NodeName == nil || *slice.Spec.NodeName != node {
 				continue
@@ -94,7 +96,7 @@ func (inv *Inventory) Count(node string, ledger *Ledger, meant Selector) (total,
 					continue
 				}
 				total++
-				if !ledger.Taken(structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, slice.Spec.Devices[i].Name)) {
+				if !ledger.Taken(deviceIn(slice, i)) && (left == nil || left.suffice(id, &slice.Spec.Devices[i])) {
 					free++
 				}
 			}
@@ -103,9 +105,46 @@ func (inv *Inventory) Count(node string, ledger *Ledger, meant Selector) (total,
 	return total, free
 }
 
+// Usable counts the meant devices of a world that nobody holds whole, and stops at
+// enough. A device that serves several claims counts as enough. Generations, nodes
+// and counters are not looked at, so that there are not more than Usable returns.
+func Usable(world []*resourceapi.ResourceSlice, ledger *Ledger, enough int, meant Selector) int {
+	usable := 0
+	for _, slice := range world {
+		for i, selected := range meant(slice) {
+			if !selected || ledger.State().AllocatedDevices.Has(deviceIn(slice, i)) {
+				continue
+			}
+			if ptr.Deref(slice.Spec.Devices[i].AllowMultipleAllocations, false) {
+				return enough
+			}
+			if usable++; usable >= enough {
+				return usable
+			}
+		}
+	}
+	return usable
+}
+
 // Publishes reports whether the node publishes a device by name.
 func (inv *Inventory) Publishes(node string) bool {
 	return len(inv.poolsOfNode[node]) > 0
+}
+
+// countersLeft returns what the taken devices of a pool leave of its counters, nil
+// if they consume none.
+func countersLeft(pool []*resourceapi.ResourceSlice, generation int64, ledger *Ledger) counters {
+	var left counters
+	for _, slice := range pool {
+		if slice.Spec.Pool.Generation != generation || !consumes(slice, ledger) {
+			continue
+		}
+		if left == nil {
+			left = countersOf(pool)
+		}
+		left.take(slice, ledger)
+	}
+	return left
 }
 
 // newestGeneration returns the highest generation in a pool; older slices are

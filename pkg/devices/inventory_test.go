@@ -3,6 +3,7 @@
 package devices
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -90,7 +91,7 @@ func all(s *resourceapi.ResourceSlice) []bool {
 
 func TestCount(t *testing.T) {
 	state := emptyState()
-	state.AllocatedDevices.Insert(deviceID("n1", "dev-1"), deviceID("n2", "dev-0"), deviceID("elsewhere", "dev-2"))
+	state.AllocatedDevices.Insert(deviceID("n1", "dev-1"), deviceID("n1", "quarter-0"), deviceID("n2", "dev-0"), deviceID("elsewhere", "dev-2"))
 	for _, tc := range []struct {
 		name        string
 		slices      []*resourceapi.ResourceSlice
@@ -128,6 +129,19 @@ func TestCount(t *testing.T) {
 			"a device of another driver with the same name is another device",
 			[]*resourceapi.ResourceSlice{slice("a", "n1", 2, onNode("n1"), ofDriver("nic.example.com"))},
 			all, 2, 2,
+		},
+		{
+			"a device for which the counters do not suffice is not free",
+			migWorld(), all, 5, 3, // the whole is not, and quarter-0 is taken
+		},
+		{
+			"of devices that exclude each other all are free until one is taken",
+			func() []*resourceapi.ResourceSlice {
+				world := migWorld()
+				world[1].Spec.Devices = slices.DeleteFunc(world[1].Spec.Devices, func(d resourceapi.Device) bool { return d.Name == "quarter-0" })
+				return world
+			}(),
+			all, 4, 4,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -19,12 +19,17 @@ type fakeCluster struct {
 	// requests of each pod, free resources of each node.
 	requests []resources
 	free     []resources
+	// greedy is what each pod takes while there is that much, nil for its requests.
+	// It can be brought down to its requests by rearranging its node.
+	greedy []resources
 	// admits is asked besides the capacities, nil for yes.
 	admits func(c *fakeCluster, pod, node int) bool
 
-	// placed lists the pods that are placed, in order, and on their nodes.
+	// placed lists the pods that are placed, in order, on their nodes, and took is
+	// what each has taken.
 	placed []int
 	on     []int
+	took   []resources
 	calls  int
 }
 
@@ -36,33 +41,69 @@ func newFakeCluster(t rapid.TB, requests, capacity []resources) *fakeCluster {
 	return c
 }
 
-func (c *fakeCluster) Place(pod, node int) (func(), bool) {
+func (c *fakeCluster) Place(pod, node int, rearrange bool) (func(), bool) {
 	c.calls++
 	if slices.Contains(c.placed, pod) {
 		c.t.Fatalf("pod %d is placed a second time, on node %d", pod, node)
 	}
-	for kind, amount := range c.requests[pod] {
-		if c.free[node][kind] < amount {
-			return nil, false
-		}
-	}
 	if c.admits != nil && !c.admits(c, pod, node) {
 		return nil, false
 	}
-	for kind, amount := range c.requests[pod] {
-		c.free[node][kind] -= amount
+	free, took := slices.Clone(c.free[node]), slices.Clone(c.took)
+	takes := c.requests[pod]
+	switch {
+	case c.greedy != nil && fits(c.greedy[pod], free):
+		takes = c.greedy[pod]
+	case fits(takes, free):
+	case rearrange && c.rearranged(node, takes):
+	default:
+		return nil, false
 	}
+	subtract(c.free[node], takes)
 	depth := len(c.placed)
-	c.placed, c.on = append(c.placed, pod), append(c.on, node)
+	c.placed, c.on, c.took = append(c.placed, pod), append(c.on, node), append(c.took, takes)
 	return func() {
 		if len(c.placed) != depth+1 || c.placed[depth] != pod {
 			c.t.Fatalf("pod %d is taken off, but the pods placed are %v", pod, c.placed)
 		}
-		c.placed, c.on = c.placed[:depth], c.on[:depth]
-		for kind, amount := range c.requests[pod] {
-			c.free[node][kind] += amount
-		}
+		c.placed, c.on, c.took = c.placed[:depth], c.on[:depth], took
+		c.free[node] = free
 	}, true
+}
+
+// rearranged brings the pods on a node down to their requests if that makes room
+// for one that takes so much.
+func (c *fakeCluster) rearranged(node int, takes resources) bool {
+	free, took := slices.Clone(c.free[node]), slices.Clone(c.took)
+	for i, pod := range c.placed {
+		if c.on[i] == node {
+			for kind, amount := range took[i] {
+				free[kind] += amount
+			}
+			took[i] = c.requests[pod]
+			subtract(free, took[i])
+		}
+	}
+	if !fits(takes, free) {
+		return false
+	}
+	c.free[node], c.took = free, took
+	return true
+}
+
+func fits(amounts, free resources) bool {
+	for kind, amount := range amounts {
+		if free[kind] < amount {
+			return false
+		}
+	}
+	return true
+}
+
+func subtract(free, amounts resources) {
+	for kind, amount := range amounts {
+		free[kind] -= amount
+	}
 }
 
 // expectEmpty fails the test unless the cluster is as it was made.

@@ -12,6 +12,9 @@ type Problem struct {
 	// are, beyond the room they take: affinity, anti-affinity, spreading. The
 	// order in which pods are placed then matters, and fewer orders are skipped.
 	Interacts bool
+	// Rearranges is set when a pod that is refused on a node may fit there once pods
+	// placed there before are given other devices.
+	Rearranges bool
 	// Budget bounds the number of placements that Search tries once it
 	// reconsiders its choices.
 	Budget int
@@ -31,8 +34,10 @@ type Class struct {
 type Cluster interface {
 	// Place puts pod (an index into Problem.Pods) on the node if it fits there
 	// beside what has been placed before, and returns the function that takes it
-	// off again. Choices are taken back in reverse order.
-	Place(pod, node int) (undo func(), fits bool)
+	// off again. Choices are taken back in reverse order. With rearrange, pods
+	// placed on that node before may be given other devices to make room; taking
+	// the pod off gives them back theirs.
+	Place(pod, node int, rearrange bool) (undo func(), fits bool)
 }
 
 // Shortage says why a problem has no solution.

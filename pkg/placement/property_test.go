@@ -132,6 +132,38 @@ func TestSearchFindsAPlacementExactlyWhenThereIsOne(t *testing.T) {
 	})
 }
 
+// A cluster that gives pods more than they need, as long as it has it, holds as
+// many pods as one that does not.
+func TestSearchThatRearrangesFindsAPlacementExactlyWhenThereIsOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tc := drawCase(t, 4, 5, 3)
+		tc.problem.Rearranges = true
+		c := newFakeCluster(t, tc.requests, tc.capacity)
+		for _, requests := range tc.requests {
+			more := rapid.IntRange(0, 3).Draw(t, "more")
+			greedy := slices.Clone(requests)
+			for kind := range greedy {
+				greedy[kind] += more
+			}
+			c.greedy = append(c.greedy, greedy)
+		}
+		nodes, shortage := Search(tc.problem, c)
+		all := tc.podsOf(func(int) bool { return true })
+		if exists := tc.most(all) == len(all); exists != (shortage == nil) {
+			t.Fatalf("a placement exists: %v; got nodes %v, shortage %+v", exists, nodes, shortage)
+		}
+		if shortage == nil {
+			c.expectPlaced(t, tc.problem, nodes)
+			return
+		}
+		c.expectEmpty(t, tc.capacity)
+		own := tc.podsOf(func(class int) bool { return class == shortage.Class })
+		if alone := tc.most(own); shortage.Alone && shortage.Placed != alone {
+			t.Fatalf("alone, %d pods of class %d fit; got shortage %+v", alone, shortage.Class, shortage)
+		}
+	})
+}
+
 func TestSearchWherePodsInteractFindsAPlacementExactlyWhenThereIsOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tc := drawCase(t, 3, 4, 2)
@@ -182,7 +214,7 @@ func (c anyCase) existsInAnyOrder(cluster *fakeCluster) bool {
 			continue
 		}
 		for _, node := range c.problem.Classes[class].Nodes {
-			undo, fits := cluster.Place(pod, node)
+			undo, fits := cluster.Place(pod, node, false)
 			if !fits {
 				continue
 			}
@@ -209,7 +241,7 @@ func TestFillLeavesNothingOutThatWouldStillFit(t *testing.T) {
 				continue
 			}
 			for _, node := range tc.problem.Classes[tc.problem.Pods[pods[i]]].Nodes {
-				if _, fits := c.Place(pods[i], node); fits {
+				if _, fits := c.Place(pods[i], node, false); fits {
 					t.Fatalf("pod %d was left out and fits on node %d", pods[i], node)
 				}
 			}

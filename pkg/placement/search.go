@@ -12,14 +12,22 @@ import (
 // none within the budget, nothing is left placed.
 //
 // Pods of one class follow each other, heaviest class first, and fill the nodes
-// in the order of the class. Most gangs are placed by the first descent. If that
-// fails, each class is tried alone: one that does not fit alone is the answer,
-// at the price of one more descent. Only when all fit alone are the choices
-// reconsidered one by one.
+// in the order of the class. Most gangs are placed by the first descent, in which
+// every pod gets the devices that it prefers. If that fails, and devices can be
+// rearranged, they are from then on, beginning with one more descent. Then each
+// class is tried alone: one that does not fit alone is the answer, at the price of
+// one more descent. Only when all fit alone are the choices of nodes reconsidered
+// one by one.
 func Search(p *Problem, cluster Cluster) ([]int, *Shortage) {
 	s := newSearch(p, cluster)
 	if s.descend(0, false) {
 		return s.nodes(), nil
+	}
+	if p.Rearranges {
+		s.rearrange, s.deepestLevel = true, -1
+		if s.descend(0, false) {
+			return s.nodes(), nil
+		}
 	}
 	first := s.deepest
 	if shortage := s.alone(); shortage != nil {
@@ -50,7 +58,7 @@ func Fill(p *Problem, cluster Cluster, pods []int) []int {
 		candidates := p.Classes[class].Nodes
 		for at := start; at < len(candidates); at++ {
 			next[class] = at
-			if _, fits := cluster.Place(pod, candidates[at]); fits {
+			if _, fits := cluster.Place(pod, candidates[at], false); fits {
 				nodes[n] = candidates[at]
 				break
 			}
@@ -72,6 +80,8 @@ type search struct {
 	left []int
 	// chosen holds the choice made at each level of the descent.
 	chosen []choice
+	// rearrange is set once devices chosen before are reconsidered.
+	rearrange bool
 	// tried counts placements. Backtracking stops at limit, and cut tells that it
 	// did.
 	tried, limit int
@@ -124,7 +134,7 @@ func (s *search) descend(level int, backtrack bool) bool {
 				return false
 			}
 			s.tried++
-			undo, fits := s.cluster.Place(pod, candidates[at])
+			undo, fits := s.cluster.Place(pod, candidates[at], s.rearrange)
 			if !fits {
 				continue
 			}
@@ -206,7 +216,7 @@ func (s *search) aloneClass(class int) *Shortage {
 	}()
 	for at := 0; at < len(candidates) && len(undo) < len(pods); {
 		s.tried++
-		take, fits := s.cluster.Place(pods[len(undo)], candidates[at])
+		take, fits := s.cluster.Place(pods[len(undo)], candidates[at], s.rearrange)
 		if !fits {
 			at++
 			continue

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // problemOf makes a problem of classes with count[i] pods each.
@@ -386,6 +387,42 @@ func TestFill(t *testing.T) {
 			}
 			if placed != len(c.placed) {
 				t.Errorf("%d pods are reported placed, %d are", placed, len(c.placed))
+			}
+		})
+	}
+}
+
+// Pods prefer 2 and can do with 1.
+func TestSearchRearrangesOnlyWhereThereIsNoRoomOtherwise(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		pods     int
+		capacity []resources
+		want     []int
+		took     []resources
+		shortage *Shortage
+	}{
+		{name: "one pod gets what it prefers", pods: 1, capacity: []resources{{2}}, want: []int{0}, took: []resources{{2}}},
+		{name: "two do with less", pods: 2, capacity: []resources{{2}}, want: []int{0, 0}, took: []resources{{1}, {1}}},
+		{name: "two on two nodes need not", pods: 2, capacity: []resources{{2}, {2}}, want: []int{0, 1}, took: []resources{{2}, {2}}},
+		{name: "the count is that after rearranging", pods: 3, capacity: []resources{{2}}, shortage: &Shortage{Placed: 2, Wanted: 3, Alone: true}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := &Problem{Classes: []Class{{}}, Pods: make([]int, tc.pods), Rearranges: true, Budget: 10000}
+			for node := range tc.capacity {
+				p.Classes[0].Nodes = append(p.Classes[0].Nodes, node)
+			}
+			c := newFakeCluster(t, requestsOf(p, resources{1}), tc.capacity)
+			c.greedy = requestsOf(p, resources{2})
+			nodes, shortage := Search(p, c)
+			if diff := cmp.Diff(tc.want, nodes); diff != "" {
+				t.Errorf("nodes (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.took, c.took, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("what the pods have (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.shortage, shortage, cmpopts.IgnoreFields(Shortage{}, "Tried")); diff != "" {
+				t.Errorf("shortage (-want +got):\n%s", diff)
 			}
 		})
 	}

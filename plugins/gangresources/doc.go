@@ -13,6 +13,14 @@
 // Filter and Reserve have nothing left to do, and Unreserve and PreBind are the
 // in-tree ones.
 //
+// # Which devices
+//
+// The in-tree plugin gives a pod the first devices that fit, and does not come back
+// to that. Session.Rearrange does: it has the allocator look for all members on a
+// node at once, in the arrangements that package devices proposes, and then has the
+// in-tree plugin allocate member by member, each of which sees exactly the devices
+// that it is to get. How long that may take is bounded by a searchLimit.
+//
 // # Concurrency
 //
 // Sessions, PreFilter, Filter, Score and Reserve run in the scheduling cycle,

@@ -102,7 +102,7 @@ func bumpResourceVersions(client *fake.Clientset) {
 // session starts planning.
 func (f *fixture) session() *Session {
 	f.t.Helper()
-	s, err := f.plugin.NewSession(f.ctx)
+	s, err := f.plugin.NewSession(f.ctx, 10000)
 	noError(f.t, err)
 	return s
 }

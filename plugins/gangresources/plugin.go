@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -16,6 +18,7 @@ import (
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/utils/ptr"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/config"
 	"github.com/podgang/podgang-scheduler/pkg/devices"
@@ -41,6 +44,11 @@ type Plugin struct {
 
 	// classifier tells which devices a class means.
 	classifier *devices.Classifier
+	// celCache holds the compiled selectors of claims and classes.
+	celCache *cel.Cache
+	// filterTimeout bounds the search for devices for one pod on one node; 0 is no
+	// limit.
+	filterTimeout time.Duration
 
 	// isMember tells whether a pod belongs to a gang; its claims are then looked
 	// at by the plan and not before. Set once, before the first pod is queued.
@@ -71,6 +79,9 @@ var (
 	_ fwk.SignPlugin        = &Plugin{}
 )
 
+// cachedSelectors is how many compiled selectors are kept.
+const cachedSelectors = 100
+
 // New builds the plugin. It fails when the arguments are not
 // PodGangResourcesArgs, or when dynamic resource allocation is switched off.
 func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, error) {
@@ -94,12 +105,18 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 	if err != nil {
 		return nil, err
 	}
-	planner, err := newInTree(ctx, inTreeArgs, planningHandle{Handle: handle, manager: view}, features)
+	// A session bounds the search itself.
+	plannerArgs := &schedulerconfig.DynamicResourcesArgs{BindingTimeout: own.BindingTimeout}
+	planner, err := newInTree(ctx, plannerArgs, planningHandle{Handle: handle, manager: view}, features)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := handle.SharedInformerFactory().Resource().V1().ResourceClaims().Informer().AddEventHandler(book.handlers()); err != nil {
 		return nil, fmt.Errorf("plugin %s: watch claims: %w", Name, err)
+	}
+	celFeatures := cel.Features{
+		EnableConsumableCapacity: features.EnableDRAConsumableCapacity,
+		EnableListTypeAttributes: features.EnableDRAListTypeAttributes,
 	}
 	return &Plugin{
 		DynamicResources: inTree,
@@ -109,12 +126,11 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 		features:         features,
 		planner:          planner,
 		view:             view,
-		classifier: devices.NewClassifier(cel.Features{
-			EnableConsumableCapacity: features.EnableDRAConsumableCapacity,
-			EnableListTypeAttributes: features.EnableDRAListTypeAttributes,
-		}),
-		isMember:     func(*v1.Pod) bool { return false },
-		reservations: make(map[types.UID]*Reservation),
+		classifier:       devices.NewClassifier(celFeatures),
+		celCache:         cel.NewCache(cachedSelectors, celFeatures),
+		filterTimeout:    ptr.Deref(own.FilterTimeout, metav1.Duration{}).Duration,
+		isMember:         func(*v1.Pod) bool { return false },
+		reservations:     make(map[types.UID]*Reservation),
 	}, nil
 }
 

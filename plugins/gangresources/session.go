@@ -19,6 +19,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/utils/ptr"
 
 	"github.com/podgang/podgang-scheduler/pkg/devices"
 )
@@ -34,6 +35,10 @@ type Session struct {
 	group     *sharedState
 	// users counts the members placed so far that use each claim.
 	users map[types.UID]int
+	// onNode lists the allocations on each node, in the order in which they were made.
+	onNode map[string][]*Allocation
+	// limit bounds the search for devices.
+	limit searchLimit
 }
 
 // Allocation is what a session has chosen for one pod on one node.
@@ -42,16 +47,19 @@ type Allocation struct {
 	Pod  *v1.Pod
 	Node string
 
-	// state is the in-tree plugin's state, to be handed to the member's cycle.
-	state fwk.StateData
-	// signals are the claims that the pod allocates or shares.
-	signals []signal
+	// choice is what was chosen: the in-tree plugin's state, to be handed to the
+	// member's cycle, and the claims that the pod allocates or shares.
+	choice
 	// claims are all claims of the pod.
 	claims []types.UID
+	// replaced are the allocations that were changed to make room for this one.
+	replaced []replaced
 }
 
-// NewSession starts planning from the devices that are free now.
-func (p *Plugin) NewSession(ctx context.Context) (*Session, error) {
+// NewSession starts planning from the devices that are free now. The budget is
+// roughly how many placements of a pod on a node it is good for; a search for
+// devices that takes more is cut short.
+func (p *Plugin) NewSession(ctx context.Context, budget int) (*Session, error) {
 	state, err := p.gatherAllocatedState(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("gather the allocated devices: %w", err)
@@ -70,6 +78,8 @@ func (p *Plugin) NewSession(ctx context.Context) (*Session, error) {
 		ledger:    ledger,
 		group:     &sharedState{cycle: framework.NewCycleState()},
 		users:     make(map[types.UID]int),
+		onNode:    make(map[string][]*Allocation),
+		limit:     newSearchLimit(budget, p.filterTimeout),
 	}, nil
 }
 
@@ -116,8 +126,27 @@ func (s *Session) Publishes(node string) bool {
 // session has chosen so far. It returns the in-tree plugin's refusal when that
 // is not possible; the session is then unchanged.
 func (s *Session) Allocate(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) (*Allocation, *fwk.Status) {
+	a, status := s.allocate(ctx, pod, node, devices.Arrangement{})
+	if a == nil {
+		return nil, status
+	}
+	s.add(a)
+	return a, nil
+}
+
+// add notes an allocation that was made.
+func (s *Session) add(a *Allocation) {
+	for _, uid := range a.claims {
+		s.users[uid]++
+	}
+	s.onNode[a.Node] = append(s.onNode[a.Node], a)
+}
+
+// allocate has the planning instance allocate the claims of the pod on the node,
+// of which it sees the devices as arranged.
+func (s *Session) allocate(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, arrangement devices.Arrangement) (*Allocation, *fwk.Status) {
 	view, planner := s.plugin.view, s.plugin.planner
-	view.slices = s.inventory.World(node.Node().Name)
+	view.slices = arrangement.Apply(s.inventory.World(node.Node().Name))
 	view.signals = nil
 
 	claims, status := s.roomInClaims(pod)
@@ -133,7 +162,7 @@ func (s *Session) Allocate(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) 
 		return nil, status
 	}
 	if !idle {
-		if status := planner.Filter(ctx, state, ordered, node); !status.IsSuccess() {
+		if status := s.filter(ctx, state, ordered, node); !status.IsSuccess() {
 			return nil, status
 		}
 		if status := planner.Reserve(ctx, state, ordered, node.Node().Name); !status.IsSuccess() {
@@ -150,10 +179,47 @@ func (s *Session) Allocate(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) 
 		s.withdraw(view.signals)
 		return nil, fwk.AsStatus(fmt.Errorf("read the state of plugin %s: %w", dynamicresources.Name, err))
 	}
-	for _, uid := range claims {
-		s.users[uid]++
+	return &Allocation{Pod: pod, Node: node.Node().Name, choice: choice{state: data, signals: view.signals}, claims: claims}, nil
+}
+
+// filter runs the planning instance's Filter within the limits of the session.
+func (s *Session) filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if s.tooFew(pod, node.Node().Name) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cannotAllocate)
 	}
-	return &Allocation{Pod: pod, Node: node.Node().Name, state: data, signals: view.signals, claims: claims}, nil
+	search := s.limit.start(ctx, s.plugin.view.slices)
+	status := s.plugin.planner.Filter(search, state, pod, node)
+	if cut := search.done(); cut != nil && !status.IsSuccess() {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cut.Error())
+	}
+	return status
+}
+
+// cannotAllocate is what the in-tree plugin says when a node has not the devices.
+const cannotAllocate = "cannot allocate all claims"
+
+// tooFew reports whether the claims of the pod ask for more devices of a class than
+// the node has left. The allocator would try all combinations of them to find that
+// out.
+func (s *Session) tooFew(pod *v1.Pod, node string) bool {
+	needed := make(map[string]int)
+	for _, claim := range s.ownClaims(pod) {
+		for i := range claim.Spec.Devices.Requests {
+			request := claim.Spec.Devices.Requests[i].Exactly
+			if request != nil && request.AllocationMode == resourceapi.DeviceAllocationModeExactCount && !ptr.Deref(request.AdminAccess, false) {
+				needed[request.DeviceClassName] += int(request.Count)
+			}
+		}
+	}
+	for name, count := range needed {
+		class, err := s.plugin.manager.DeviceClasses().Get(name)
+		if err == nil && devices.Usable(s.inventory.World(node), s.ledger, count, func(slice *resourceapi.ResourceSlice) []bool {
+			return s.plugin.classifier.Selected(slice, class)
+		}) < count {
+			return true
+		}
+	}
+	return false
 }
 
 // roomInClaims returns the UIDs of the pod's claims, or a refusal if one of them
@@ -220,12 +286,18 @@ func (s *Session) allocated(pod *v1.Pod, entry *v1.PodResourceClaim) bool {
 	return err == nil && s.plugin.view.pending[claim.UID] != nil
 }
 
-// Undo takes an allocation back, as if it had not been made.
+// Undo takes an allocation back, as if it had not been made. Allocations are taken
+// back in reverse order.
 func (s *Session) Undo(a *Allocation) {
 	s.withdraw(a.signals)
 	for _, uid := range a.claims {
 		s.users[uid]--
 	}
+	s.onNode[a.Node] = slices.DeleteFunc(s.onNode[a.Node], func(other *Allocation) bool { return other == a })
+	for _, r := range a.replaced {
+		s.withdraw(r.allocation.signals)
+	}
+	s.putBack(a.replaced)
 }
 
 func (s *Session) withdraw(signals []signal) {

@@ -41,6 +41,8 @@ type world struct {
 	classOf   map[string]*class
 	members   []*planned
 	interacts bool
+	// claims is set when a member has claims.
+	claims bool
 	// named are the claims that members use by name.
 	named map[string]bool
 
@@ -85,7 +87,7 @@ func (pl *Plugin) newWorld(ctx context.Context) (*world, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the nodes of the snapshot: %w", err)
 	}
-	session, err := pl.resources.NewSession(ctx)
+	session, err := pl.resources.NewSession(ctx, int(pl.args.SearchBudget))
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +104,7 @@ func (pl *Plugin) newWorld(ctx context.Context) (*world, error) {
 
 // addMember files a member under its class.
 func (w *world) addMember(group string, pod *v1.Pod, floor bool) error {
+	w.claims = w.claims || len(pod.Spec.ResourceClaims) > 0
 	w.noteSharing(pod)
 	key, err := classKey(group, pod, w.claim)
 	if err != nil {
@@ -233,7 +236,7 @@ func (w *world) firstDeviceClass(pod *v1.Pod) string {
 
 // problem returns the gang for the search.
 func (w *world) problem() placement.Problem {
-	p := placement.Problem{Interacts: w.interacts, Budget: int(w.pl.args.SearchBudget)}
+	p := placement.Problem{Interacts: w.interacts, Rearranges: w.claims, Budget: int(w.pl.args.SearchBudget)}
 	for _, c := range w.classes {
 		p.Classes = append(p.Classes, placement.Class{Weight: weight(c.pod), Nodes: c.nodes})
 	}
@@ -262,7 +265,7 @@ func weight(pod *v1.Pod) float64 {
 }
 
 // Place puts a member on a node if the filters and the devices allow it.
-func (w *world) Place(member, n int) (func(), bool) {
+func (w *world) Place(member, n int, rearrange bool) (func(), bool) {
 	if w.err != nil {
 		return nil, false
 	}
@@ -278,7 +281,11 @@ func (w *world) Place(member, n int) (func(), bool) {
 			return nil, w.refuse(m, n, status)
 		}
 	}
-	allocation, status := w.session.Allocate(w.ctx, m.pod, node)
+	allocate := w.session.Allocate
+	if rearrange {
+		allocate = w.session.Rearrange
+	}
+	allocation, status := allocate(w.ctx, m.pod, node)
 	if !status.IsSuccess() {
 		return nil, w.refuse(m, n, status.WithPlugin(gangresources.Name))
 	}

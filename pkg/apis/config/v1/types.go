@@ -47,7 +47,9 @@ type PodGangArgs struct {
 	// SearchBudget bounds the search for a gang that does not fit at once although
 	// each kind of its pods does: it is the number of placements, one pod on one
 	// node, that are tried before the gang is told to wait. A gang that the search
-	// was cut short for says so.
+	// was cut short for says so. It bounds the search for devices as well: for one
+	// pod on one node 10 looks at a device for each placement in the budget, and for
+	// the whole gang 30, beside what takes no time.
 	//
 	// A number from 100 to 1000000; default 10000, which takes up to about a second.
 	// At 100, gangs with several kinds of pods wait on a nearly full cluster
