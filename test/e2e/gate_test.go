@@ -109,6 +109,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if isWatch(r) {
+		r.Header.Set("Accept-Encoding", "identity") // the initial list can come compressed
 		w = &stream{ResponseWriter: w, gate: g, request: r}
 	}
 	g.proxy.ServeHTTP(w, r)
