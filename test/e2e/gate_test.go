@@ -205,6 +205,13 @@ func bindingOf(namespace, pod string) func(*http.Request) bool {
 	return func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == path }
 }
 
+// bindingsOf matches the binding of any of the pods.
+func bindingsOf(namespace string, pods ...string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		return slices.ContainsFunc(pods, func(pod string) bool { return bindingOf(namespace, pod)(r) })
+	}
+}
+
 // bindingIn matches the binding of every pod of a namespace.
 func bindingIn(namespace string) func(*http.Request) bool {
 	prefix := fmt.Sprintf("/api/v1/namespaces/%s/pods/", namespace)

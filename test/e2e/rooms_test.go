@@ -32,13 +32,19 @@ func devices(n int) podOption { return fromTemplate("devices", fmt.Sprintf("devi
 // claims of 1 to that many of them.
 func (s *scenario) slots(nodes, each int, opts ...nodeOption) []string {
 	s.t.Helper()
+	return s.slotsOn(s.node, nodes, each, opts...)
+}
+
+// slotsOn is slots on nodes that are added by a function.
+func (s *scenario) slotsOn(add func(suffix string, opts ...nodeOption) string, nodes, each int, opts ...nodeOption) []string {
+	s.t.Helper()
 	class := s.ownClass()
 	for n := 1; n <= each; n++ {
 		s.template(fmt.Sprintf("devices-%d", n), claimSpec(request("devices", class, int64(n))))
 	}
 	var list []string
 	for _, suffix := range names("n", nodes) {
-		list = append(list, s.node(suffix, append(opts, publishes(class, like(device("d"), each)...))...))
+		list = append(list, add(suffix, append(opts, publishes(class, like(device("d"), each)...))...))
 	}
 	return list
 }
