@@ -27,6 +27,10 @@ type deviceBook struct {
 	mu sync.Mutex
 	// holders are the claims that hold a device whole.
 	holders map[structured.DeviceID]map[types.UID]*resourceapi.ResourceClaim
+	// held are the devices of each claim in the book. What an event says of the state
+	// before is not to be relied on: with a delete comes the last state of the claim,
+	// which may be one that the informer has missed.
+	held map[types.UID][]structured.DeviceID
 	// contested are the devices that were held by several claims at a time, and
 	// are still held by one at least.
 	contested sets.Set[structured.DeviceID]
@@ -39,6 +43,7 @@ type deviceBook struct {
 func newDeviceBook() *deviceBook {
 	return &deviceBook{
 		holders:   make(map[structured.DeviceID]map[types.UID]*resourceapi.ResourceClaim),
+		held:      make(map[types.UID][]structured.DeviceID),
 		contested: sets.New[structured.DeviceID](),
 		changed:   make(chan struct{}),
 	}
@@ -62,19 +67,24 @@ func (b *deviceBook) replace(before, after any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if claim, ok := before.(*resourceapi.ResourceClaim); ok {
-		for _, id := range wholeDevices(claim) {
+		for _, id := range b.held[claim.UID] {
 			delete(b.holders[id], claim.UID)
 			if len(b.holders[id]) == 0 && !holds(after, id) {
 				delete(b.holders, id)
 				b.contested.Delete(id)
 			}
 		}
+		delete(b.held, claim.UID)
 	}
 	claim, ok := after.(*resourceapi.ResourceClaim)
 	if !ok {
 		return
 	}
-	for _, id := range wholeDevices(claim) {
+	ids := wholeDevices(claim)
+	if len(ids) > 0 {
+		b.held[claim.UID] = ids
+	}
+	for _, id := range ids {
 		if b.holders[id] == nil {
 			b.holders[id] = make(map[types.UID]*resourceapi.ResourceClaim, 1)
 		}

@@ -88,10 +88,12 @@ func (pl *Plugin) hintFor(plugin string, ask fwk.QueueingHintFn) fwk.QueueingHin
 		}
 		for _, refused := range pl.waits.blockedBy(key, pod.UID, plugin) {
 			if ask == nil {
+				pl.turns.wake(key, pod)
 				return fwk.Queue, nil
 			}
 			hint, err := ask(logger, refused, oldObj, newObj)
 			if err != nil || hint == fwk.Queue {
+				pl.turns.wake(key, pod)
 				return fwk.Queue, err
 			}
 		}

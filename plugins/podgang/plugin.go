@@ -37,6 +37,8 @@ type Plugin struct {
 	waits *waitBook
 	// bystanders remembers other pods that were refused meanwhile.
 	bystanders *bystanderBook
+	// turns knows which gangs have been woken, and who has given way to them.
+	turns *turnBook
 	// extras knows since when extras have been giving way to floors.
 	extras *extraBook
 
@@ -90,6 +92,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle, findResour
 		handle:          handle,
 		waits:           newWaitBook(),
 		bystanders:      newBystanderBook(),
+		turns:           newTurnBook(),
 		extras:          newExtraBook(),
 		pods:            pods,
 		priorityClasses: informers.Scheduling().V1().PriorityClasses().Lister(),

@@ -43,6 +43,11 @@ func (pl *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	role, reason := pl.index.RoleOf(pod)
+	if role == gang.RoleNone || role == gang.RoleJoins || role == gang.RoleLeads {
+		if status := pl.givesWay(ctx, pod); status != nil {
+			return nil, status
+		}
+	}
 	switch role {
 	case gang.RoleNone:
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -85,9 +90,12 @@ func (pl *Plugin) lead(ctx context.Context, leader *v1.Pod) *fwk.Status {
 	// In the book from the start: room that comes free during the search, and that
 	// the search does not see, wakes the gang as well.
 	pl.waits.set(key, leader, nil)
+	pl.turns.began(key)
 	started := time.Now()
 	plan, refusal, err := pl.plan(ctx, snapshot)
-	pl.reports.ObservePlan(resultOf(refusal, err), time.Since(started))
+	took := time.Since(started)
+	pl.reports.ObservePlan(resultOf(refusal, err), took)
+	defer func() { pl.activate(klog.FromContext(ctx), pl.turns.ended(key, time.Now(), took)) }()
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("plan PodGang %s: %w", key, err))
 	}

@@ -153,7 +153,9 @@ func (pl *Plugin) setPodGang(ctx context.Context, obj any) {
 }
 
 func (pl *Plugin) deletePodGang(ctx context.Context, pg *v1alpha1.PodGang) {
-	pl.waits.clear(gang.Key{Namespace: pg.Namespace, Name: pg.Name})
+	key := gang.Key{Namespace: pg.Namespace, Name: pg.Name}
+	pl.waits.clear(key)
+	pl.turns.began(key)
 	pl.apply(ctx, pl.index.DeleteGang(pg))
 }
 
@@ -200,6 +202,7 @@ func (pl *Plugin) watchPods(ctx context.Context) error {
 		DeleteFunc: func(obj any) {
 			if pod, ok := final(obj).(*v1.Pod); ok {
 				pl.bystanders.remove(pod)
+				pl.turns.yielded.remove(pod)
 				pl.extras.proceed(pod.UID)
 				pl.apply(ctx, pl.index.DeletePod(pod))
 			}

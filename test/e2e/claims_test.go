@@ -184,34 +184,3 @@ func TestMixedKindsOfDevicesInAGang(t *testing.T) {
 	s.bound(pods...)
 }
 
-// Many gangs that come and go on two GPUs: every one of them runs in the end.
-func TestManySmallGangsInTurn(t *testing.T) {
-	s := shared(t)
-	const n = 8
-	waiting := map[string][]string{}
-	for i := range n {
-		gang := fmt.Sprintf("g%d", i)
-		size := 1 + i%2
-		s.gang(gang, group("w", size, names(gang, size)...))
-		waiting[gang] = s.members(gang, size, gpu)
-	}
-	for len(waiting) > 0 {
-		var done []string
-		s.until("another gang is bound", func() string {
-			done = nil
-			for gang, pods := range waiting {
-				if s.boundCount(pods...) == len(pods) {
-					done = append(done, gang)
-				}
-			}
-			if len(done) == 0 {
-				return fmt.Sprintf("%d gangs wait", len(waiting))
-			}
-			return ""
-		})
-		for _, gang := range done {
-			s.deletePods(waiting[gang]...)
-			delete(waiting, gang)
-		}
-	}
-}

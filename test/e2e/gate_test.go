@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,8 +30,9 @@ type gate struct {
 	proxy     *httputil.ReverseProxy
 	transport *http.Transport
 
-	mu    sync.Mutex // guards rules
-	rules []*rule
+	mu          sync.Mutex // guards rules and streamRules
+	rules       []*rule
+	streamRules []streamRule
 }
 
 // rule is what happens to the requests that match.
@@ -106,6 +108,10 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler) // no answer
 		}
 	}
+	if isWatch(r) {
+		r.Header.Set("Accept-Encoding", "identity") // the initial list can come compressed
+		w = &stream{ResponseWriter: w, gate: g, request: r}
+	}
 	g.proxy.ServeHTTP(w, r)
 }
 
@@ -117,9 +123,7 @@ func (g *gate) ruleFor(r *http.Request) *rule {
 			continue
 		}
 		rule.left--
-		rule.mu.Lock()
-		rule.met++
-		rule.mu.Unlock()
+		rule.meet()
 		return rule
 	}
 	return nil
@@ -159,7 +163,13 @@ func (g *gate) addRule(r *rule) *rule {
 	return r
 }
 
-// count is how many requests the rule has met.
+func (r *rule) meet() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.met++
+}
+
+// count is how many requests, or events of a watch, the rule has met.
 func (r *rule) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,6 +193,7 @@ func (r *rule) end(dropped bool) {
 				break
 			}
 		}
+		r.gate.streamRules = slices.DeleteFunc(r.gate.streamRules, func(other streamRule) bool { return other.rule == r })
 		r.dropped = dropped
 		close(r.ended)
 	})
@@ -192,6 +203,13 @@ func (r *rule) end(dropped bool) {
 func bindingOf(namespace, pod string) func(*http.Request) bool {
 	path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/binding", namespace, pod)
 	return func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == path }
+}
+
+// bindingsOf matches the binding of any of the pods.
+func bindingsOf(namespace string, pods ...string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		return slices.ContainsFunc(pods, func(pod string) bool { return bindingOf(namespace, pod)(r) })
+	}
 }
 
 // bindingIn matches the binding of every pod of a namespace.

@@ -84,6 +84,22 @@ func cpu(quantity string) podOption {
 	}
 }
 
+// memory is the request for memory. A node of a scenario has 128Gi unless it says otherwise.
+func memory(quantity string) podOption {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse(quantity)
+	}
+}
+
+// slowToStop gives the pod ten minutes to end when it is deleted. Only a kubelet ends it
+// sooner, or who deletes it by force.
+func slowToStop(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](600) }
+
+// onNode confines the pod to one node.
+func onNode(name string) podOption {
+	return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: name} }
+}
+
 // extendedGPU asks for one GPU as an extended resource.
 func extendedGPU(p *corev1.Pod) {
 	one := resource.MustParse("1")

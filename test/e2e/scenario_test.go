@@ -17,6 +17,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
@@ -269,13 +270,29 @@ func (s *scenario) node(suffix string, opts ...nodeOption) string {
 
 // unattendedNode adds a node that kwok leaves alone: pods that are bound to it start
 // when the test says so, and not before.
-func (s *scenario) unattendedNode(suffix string) string {
+func (s *scenario) unattendedNode(suffix string, opts ...nodeOption) string {
 	s.t.Helper()
 	name := s.ns + "-" + suffix
 	s.nodes = append(s.nodes, name)
-	_, err := s.client().CoreV1().Nodes().Create(s.ctx, newNode(name, s.ns).Nodes[0], metav1.CreateOptions{})
+	shape := newNode(name, s.ns, opts...)
+	_, err := s.client().CoreV1().Nodes().Create(s.ctx, shape.Nodes[0], metav1.CreateOptions{})
 	s.must(err)
+	for _, slice := range shape.Slices {
+		_, err := s.client().ResourceV1().ResourceSlices().Create(s.ctx, slice, metav1.CreateOptions{})
+		s.must(err)
+	}
 	return name
+}
+
+// cordon keeps pods from nodes, or lets them on again.
+func (s *scenario) cordon(unschedulable bool, list ...string) {
+	s.t.Helper()
+	nodes := s.client().CoreV1().Nodes()
+	for _, name := range list {
+		patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, unschedulable)
+		_, err := nodes.Patch(s.ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		s.must(err)
+	}
 }
 
 // setAllocatable changes what a node has of a resource, as its kubelet would.
