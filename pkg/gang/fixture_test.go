@@ -293,6 +293,12 @@ func running(p *v1.Pod) {
 	p.Status.Phase = v1.PodRunning
 }
 
+func saying(message string) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Message: message}}
+	}
+}
+
 func terminating(p *v1.Pod) {
 	now := metav1.NewTime(epoch.Add(time.Hour))
 	p.DeletionTimestamp = &now

@@ -226,11 +226,12 @@ func (i *Index) setPod(pod *v1.Pod) []*gang {
 }
 
 // updateMember replaces a member's pod. A change that does not alter how the
-// member counts does not stir the gang.
+// member counts does not stir the gang. Another reason for waiting is reported on: the
+// scheduler may have written it late, over one that is right.
 func (i *Index) updateMember(m *member, pod *v1.Pod) []*gang {
 	g := m.gang
 	before, reasonBefore := m.stateOf(i.schedulerName)
-	wasRunning := m.running()
+	wasRunning, saidBefore := m.running(), m.says()
 	m.pod = pod
 	after, reasonAfter := m.stateOf(i.schedulerName)
 	switch {
@@ -238,7 +239,7 @@ func (i *Index) updateMember(m *member, pod *v1.Pod) []*gang {
 		g.changed()
 	case wasRunning != m.running(), reasonBefore != reasonAfter:
 		g.tally = nil
-	case !g.dirty:
+	case !g.dirty && m.says() == saidBefore:
 		return nil
 	}
 	return []*gang{g}

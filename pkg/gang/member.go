@@ -69,3 +69,13 @@ func missingClaim(pod *v1.Pod, claim *v1.PodResourceClaim) string {
 func (m *member) running() bool {
 	return m.pod.DeletionTimestamp == nil && m.pod.Status.Phase == v1.PodRunning
 }
+
+// says returns the reason for which the pod waits, as it stands in its condition.
+func (m *member) says() string {
+	for i := range m.pod.Status.Conditions {
+		if c := &m.pod.Status.Conditions[i]; c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
+			return c.Reason + ": " + c.Message
+		}
+	}
+	return ""
+}

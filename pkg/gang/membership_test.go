@@ -337,3 +337,15 @@ func TestUnreadableGangKeepsItsMembers(t *testing.T) {
 		t.Errorf("activated are %v, want the leader", effects.Activate)
 	}
 }
+
+// A reason that somebody has written on a member is looked at, and wakes nobody.
+func TestAnotherReasonOnAMemberIsReportedOn(t *testing.T) {
+	f := newFixture(t)
+	p := pod("p", inGang("g"))
+	f.putAll(p)
+	p = changed(p, saying("PodGang g does not exist"))
+	expectEffects(t, "a reason", f.put(p), outcome{Changed: []string{"g"}})
+	p = changed(p, saying("the attempt was undone"))
+	expectEffects(t, "another reason", f.put(p), outcome{Changed: []string{"g"}})
+	expectEffects(t, "the same reason", f.put(changed(p)), outcome{})
+}

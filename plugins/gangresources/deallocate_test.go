@@ -12,9 +12,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// allocated returns a claim that is allocated and reserved for pods.
-func allocated(name string, pods ...string) *resourceapi.ResourceClaim {
-	claim := makeClaim(name)
+// allocated returns claim c, allocated and reserved for pods.
+func allocated(pods ...string) *resourceapi.ResourceClaim {
+	claim := makeClaim("c")
 	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
 		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: driver, Pool: "n1", Device: "gpu-0"}},
 	}}
@@ -36,10 +36,10 @@ func TestReclaimClearsWhatIsHeld(t *testing.T) {
 		users   int
 	}{
 		{"not allocated", makeClaim("c"), false, "", 0},
-		{"for the pod", allocated("c", "waits"), true, "", 0},
-		{"for nobody", allocated("c"), true, "", 0},
-		{"for the pod and another", allocated("c", "other", "waits"), true, "n1/gpu-0", 1},
-		{"for another", allocated("c", "other"), false, "n1/gpu-0", 1},
+		{"for the pod", allocated("waits"), true, "", 0},
+		{"for nobody", allocated(), true, "", 0},
+		{"for the pod and another", allocated("other", "waits"), true, "n1/gpu-0", 1},
+		{"for another", allocated("other"), false, "n1/gpu-0", 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := makePod("waits", "c")
@@ -112,4 +112,34 @@ func TestDevicesStayTakenWhenAnotherClaimOfThePodFails(t *testing.T) {
 		t.Fatal("claim a1 is not allocated, and the test tests nothing")
 	}
 	f.refuse(f.session(), other, "n1")
+}
+
+// A pod placed alone was prepared and not bound, and is taken out of the users of its
+// claim. The next attempt makes it one again, before the watch shows that it is none.
+func TestNextAttemptReservesTheClaimAgain(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("a"))...)
+	pod := makePod("a", "a")
+	var patched *resourceapi.ResourceClaim // which the watch does not show
+	f.client.PrependReactor("patch", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		stored, err := f.client.Tracker().Get(resourceapi.SchemeGroupVersion.WithResource("resourceclaims"), namespace, "a")
+		noError(t, err)
+		patched = stored.(*resourceapi.ResourceClaim).DeepCopy()
+		patched.ResourceVersion = "1000"
+		patched.Status.ReservedFor = nil
+		return true, patched, nil
+	})
+	f.client.PrependReactor("get", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return patched != nil, patched.DeepCopy(), nil
+	})
+	state := f.cycle(pod)
+	noError(t, f.plugin.PreBind(f.ctx, state, pod, "n1").AsError())
+	f.plugin.Unreserve(f.ctx, state, pod, "n1")
+	if patched == nil {
+		t.Fatal("the pod was not taken out of the users, and the test tests nothing")
+	}
+	known, err := f.plugin.manager.ResourceClaims().Get(namespace, "a")
+	noError(t, err)
+	if len(known.Status.ReservedFor) != 0 {
+		t.Errorf("the cache has the claim reserved for %v", known.Status.ReservedFor)
+	}
 }

@@ -14,22 +14,22 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 )
 
+// preparedKey marks the cycle state of a pod that is placed alone when PreBind begins.
+const preparedKey fwk.StateKey = Name + "/prepared"
+
+type preparedMark struct{}
+
+func (m preparedMark) Clone() fwk.StateData { return m }
+
 // PreBind writes allocation and reservation of the claims to the API. Claims that
 // members of a gang share are written once for all of them, by the first that
 // comes here; the others find themselves among the users. At the end no other
 // claim may hold a device of theirs.
-//
-// For a pod that is placed alone the in-tree plugin writes. When it fails it gives
-// the devices back in memory (v1.37.2), although the write may have been carried out
-// and its answer lost: before, the cache has to know what the API has.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	r := reservationOf(state)
 	if r == nil {
-		status := p.DynamicResources.PreBind(ctx, state, pod, nodeName)
-		if !status.IsSuccess() {
-			p.settle(ctx, pod)
-		}
-		return status
+		state.Write(preparedKey, preparedMark{})
+		return p.DynamicResources.PreBind(ctx, state, pod, nodeName)
 	}
 	r.prepared.Store(true)
 	status := p.prepare(ctx, state, r)

@@ -23,11 +23,26 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) {
 	r := reservationOf(state)
 	if r == nil {
-		p.DynamicResources.Unreserve(ctx, state, pod, nodeName)
+		p.unreserveAlone(ctx, state, pod, nodeName)
 		return
 	}
 	// The API first: as long as a claim may be allocated there, its devices stay
 	// taken in memory.
 	p.unprepare(ctx, r)
 	r.releaseWith(ctx, state)
+}
+
+// unreserveAlone gives back what the in-tree plugin has reserved for a pod that is
+// placed alone. The plugin (v1.37.2) frees the devices in memory, although the write of
+// their allocation may have been carried out and its answer lost; then it takes the pod
+// out of the users of its claims in the API, and the next attempt would take it for one
+// of them still. So the cache learns what the API has, before and after.
+func (p *Plugin) unreserveAlone(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) {
+	if _, err := state.Read(preparedKey); err != nil { // PreBind has not begun
+		p.DynamicResources.Unreserve(ctx, state, pod, nodeName)
+		return
+	}
+	p.settle(ctx, pod)
+	p.DynamicResources.Unreserve(ctx, state, pod, nodeName)
+	p.settle(ctx, pod)
 }

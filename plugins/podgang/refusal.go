@@ -204,6 +204,14 @@ func (w *world) needsOf(c *class) string {
 				needs = append(needs, fmt.Sprintf("%d× %s or an alternative", max(1, request.FirstAvailable[0].Count), request.FirstAvailable[0].DeviceClassName))
 			}
 		}
+		for _, constraint := range spec.Devices.Constraints {
+			switch {
+			case constraint.MatchAttribute != nil:
+				needs = append(needs, "with equal "+string(*constraint.MatchAttribute))
+			case constraint.DistinctAttribute != nil:
+				needs = append(needs, "with different "+string(*constraint.DistinctAttribute))
+			}
+		}
 	}
 	requests := make(map[string]string)
 	for i := range c.pod.Spec.Containers {

@@ -64,8 +64,12 @@ func TestNeedsOf(t *testing.T) {
 	either := &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{
 		FirstAvailable: []resourceapi.DeviceSubRequest{{DeviceClassName: "big.example.com"}, {DeviceClassName: "small.example.com", Count: 4}},
 	}}}}}
+	constrained := exactly(2, "gpu.nvidia.com")
+	root, rail := resourceapi.FullyQualifiedName("resource.kubernetes.io/pcieRoot"), resourceapi.FullyQualifiedName("example.com/rail")
+	constrained.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: &root}, {DistinctAttribute: &rail}}
 	w := testWorld(0, map[string]*resourceapi.ResourceClaim{
-		"p-four": exactly(4, "gpu.nvidia.com"), "p-all": all, "p-either": either, "by-name-claim": exactly(1, "imex.nvidia.com"),
+		"p-constrained": constrained,
+		"p-four":        exactly(4, "gpu.nvidia.com"), "p-all": all, "p-either": either, "by-name-claim": exactly(1, "imex.nvidia.com"),
 	})
 	for _, tc := range []struct {
 		name string
@@ -78,6 +82,10 @@ func TestNeedsOf(t *testing.T) {
 		{"devices", testPod("p", claimingFrom("four")), "4× gpu.nvidia.com"},
 		{"all devices", testPod("p", claimingFrom("all")), "all gpu.nvidia.com"},
 		{"alternatives", testPod("p", claimingFrom("either")), "1× big.example.com or an alternative"},
+		{
+			"devices under constraints", testPod("p", claimingFrom("constrained")),
+			"2× gpu.nvidia.com, with equal resource.kubernetes.io/pcieRoot, with different example.com/rail",
+		},
 		{"a claim by name", testPod("p", claiming("by-name-claim")), "1× imex.nvidia.com"},
 		{"a claim that does not exist", testPod("p", claiming("nowhere")), "claim by-name"},
 		{"a claim that is not made yet", testPod("p", func(p *v1.Pod) {
@@ -94,8 +102,12 @@ func TestNeedsOf(t *testing.T) {
 func TestDeviceCounts(t *testing.T) {
 	all := exactly(0, "gpu.nvidia.com")
 	all.Spec.Devices.Requests[0].Exactly.AllocationMode = resourceapi.DeviceAllocationModeAll
+	constrained := exactly(2, "gpu.nvidia.com")
+	root, rail := resourceapi.FullyQualifiedName("resource.kubernetes.io/pcieRoot"), resourceapi.FullyQualifiedName("example.com/rail")
+	constrained.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: &root}, {DistinctAttribute: &rail}}
 	w := testWorld(0, map[string]*resourceapi.ResourceClaim{
-		"p-four": exactly(4, "gpu.nvidia.com"), "p-two": exactly(2, "gpu.nvidia.com"), "p-nic": exactly(1, "nic.example.com"), "p-all": all, "shared": exactly(1, "imex.nvidia.com"),
+		"p-constrained": constrained,
+		"p-four":        exactly(4, "gpu.nvidia.com"), "p-two": exactly(2, "gpu.nvidia.com"), "p-nic": exactly(1, "nic.example.com"), "p-all": all, "shared": exactly(1, "imex.nvidia.com"),
 	})
 	got := w.deviceCounts(testPod("p", claimingFrom("four"), claimingFrom("two"), claimingFrom("nic"), claimingFrom("all"), claiming("shared")))
 	if diff := cmp.Diff(map[string]int{"gpu.nvidia.com": 6, "nic.example.com": 1}, got); diff != "" {

@@ -271,8 +271,6 @@ func (j *judge) unprepared(st *story, spec v1alpha1.PodGangSpec, at time.Time) s
 	return ""
 }
 
-const notReserved = " is not reserved for it"
-
 // lacksDevices says which claim of the pod is not allocated and reserved for it.
 func (j *judge) lacksDevices(pod *corev1.Pod) string {
 	names := claimNames(pod)
@@ -287,7 +285,7 @@ func (j *judge) lacksDevices(pod *corev1.Pod) string {
 		case claim.Status.Allocation == nil:
 			return "claim " + name + " is not allocated"
 		case !slices.ContainsFunc(claim.Status.ReservedFor, func(c resourcev1.ResourceClaimConsumerReference) bool { return c.UID == pod.UID }):
-			return "claim " + name + notReserved
+			return "claim " + name + " is not reserved for it"
 		}
 	}
 	return ""
@@ -312,10 +310,7 @@ func claimNames(pod *corev1.Pod) []string {
 // checkBinding: a pod is bound with its devices, on the node that has them, where there
 // is room, and not alone if it says that it belongs to a gang.
 func (j *judge) checkBinding(r record, pod *corev1.Pod, pg *v1alpha1.PodGang) {
-	// DynamicResources (v1.37.2) may bind a pod in its second attempt by a claim that it
-	// takes for reserved still; kube-controller-manager then reserves it.
-	plain := subjectOf(pod.Name) == pod.Name
-	if text := j.lacksDevices(pod); text != "" && !j.blind(r) && (!plain || !strings.HasSuffix(text, notReserved)) {
+	if text := j.lacksDevices(pod); text != "" && !j.blind(r) {
 		j.find(r, "pod %s was bound, and %s", pod.Name, text)
 	}
 	for _, name := range claimNames(pod) {

@@ -30,9 +30,11 @@ type gate struct {
 	proxy     *httputil.ReverseProxy
 	transport *http.Transport
 
-	mu          sync.Mutex // guards rules and streamRules
+	mu          sync.Mutex // guards rules, streamRules and late
 	rules       []*rule
 	streamRules []streamRule
+	// late is by how much events of claims are delayed, nil for not at all.
+	late func() time.Duration
 }
 
 // rule is what happens to the requests that match.
@@ -66,10 +68,11 @@ func (g *gate) serve(_ context.Context, upstream lab.Upstream) (string, error) {
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream.URL) },
 		// Watches are streams.
-		FlushInterval: -1,
-		Transport:     upstream.Transport,
-		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-		ErrorLog:      log.New(io.Discard, "", 0), // a killed scheduler breaks its streams
+		FlushInterval:  -1,
+		Transport:      upstream.Transport,
+		ModifyResponse: g.delayEvents,
+		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+		ErrorLog:       log.New(io.Discard, "", 0), // a killed scheduler breaks its streams
 	}
 	g.server = &http.Server{
 		Handler: g, ReadHeaderTimeout: time.Minute, ErrorLog: g.proxy.ErrorLog,
@@ -77,6 +80,75 @@ func (g *gate) serve(_ context.Context, upstream lab.Upstream) (string, error) {
 	}
 	go func() { _ = g.server.ServeTLS(listener, "", "") }() // ends with close
 	return "https://" + listener.Addr().String(), nil
+}
+
+// delayClaimEvents has the scheduler see what happens to claims late, from now on,
+// each event by what the function says then; nil ends that.
+func (g *gate) delayClaimEvents(late func() time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.late = late
+}
+
+// delayEvents slows down the answer to a watch of claims.
+func (g *gate) delayEvents(r *http.Response) error {
+	if strings.HasSuffix(r.Request.URL.Path, "/resourceclaims") && r.Request.URL.Query().Get("watch") != "" {
+		body := &lateBody{ReadCloser: r.Body, parts: make(chan latePart, 1000)}
+		go body.receive(g)
+		r.Body = body
+	}
+	return nil
+}
+
+// lateBody hands on what it receives some time later, in order.
+type lateBody struct {
+	io.ReadCloser
+	parts chan latePart
+	// rest is what was received and not yet handed on.
+	rest []byte
+}
+
+// latePart is what was received at once; the last has an error.
+type latePart struct {
+	data []byte
+	due  time.Time
+	err  error
+}
+
+// receive ends with the body, which the proxy closes.
+func (b *lateBody) receive(g *gate) {
+	for {
+		buffer := make([]byte, 32<<10)
+		n, err := b.ReadCloser.Read(buffer)
+		part := latePart{data: buffer[:n], due: time.Now(), err: err}
+		g.mu.Lock()
+		if g.late != nil {
+			part.due = part.due.Add(g.late())
+		}
+		g.mu.Unlock()
+		b.parts <- part
+		if err != nil {
+			close(b.parts)
+			return
+		}
+	}
+}
+
+func (b *lateBody) Read(p []byte) (int, error) {
+	if len(b.rest) == 0 {
+		part, open := <-b.parts
+		if !open {
+			return 0, io.EOF
+		}
+		time.Sleep(time.Until(part.due))
+		if len(part.data) == 0 && part.err != nil {
+			return 0, part.err
+		}
+		b.rest = part.data
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
 }
 
 func (g *gate) close() {
