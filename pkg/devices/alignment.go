@@ -19,7 +19,7 @@ type Locus struct {
 
 // LocusOf returns where a device is, as its attributes tell.
 func LocusOf(driver string, device *resourceapi.Device) Locus {
-	at := Locus{Root: text(driver, device, attributePCIeRoot), NUMA: -1}
+	at := Locus{Root: Text(driver, device, attributePCIeRoot), NUMA: -1}
 	for _, name := range []string{attributeNUMANode, attributeDranetNUMA, "numaNode"} {
 		if n, ok := number(driver, device, name); ok && n >= 0 {
 			at.NUMA = n

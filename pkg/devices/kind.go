@@ -37,10 +37,10 @@ func Accelerators(driver string, device *resourceapi.Device) float64 {
 	if driver != driverNVIDIA && driver != driverAMD {
 		return 0
 	}
-	if text(driver, device, attributeType) != "mig" {
+	if Text(driver, device, attributeType) != "mig" {
 		return 1
 	}
-	slices, _, found := strings.Cut(text(driver, device, attributeProfile), "g.")
+	slices, _, found := strings.Cut(Text(driver, device, attributeProfile), "g.")
 	n, err := strconv.Atoi(slices)
 	if !found || err != nil || n < 1 || n > migSlices {
 		return 1
@@ -60,7 +60,7 @@ func IsRDMA(driver string, device *resourceapi.Device) bool {
 
 // IsChannel reports whether a device is an IMEX channel.
 func IsChannel(driver string, device *resourceapi.Device) bool {
-	return driver == DriverComputeDomain && text(driver, device, attributeType) == "channel"
+	return driver == DriverComputeDomain && Text(driver, device, attributeType) == "channel"
 }
 
 // attribute returns an attribute by its bare or qualified name. A bare name means
@@ -80,9 +80,9 @@ func attribute(driver string, device *resourceapi.Device, name string) (resource
 	return resourceapi.DeviceAttribute{}, false
 }
 
-// text returns an attribute that is a string, "" if it is none. Of a list, it is
+// Text returns an attribute that is a string, "" if it is none. Of a list, it is
 // the first.
-func text(driver string, device *resourceapi.Device, name string) string {
+func Text(driver string, device *resourceapi.Device, name string) string {
 	a, _ := attribute(driver, device, name)
 	switch {
 	case a.StringValue != nil:
