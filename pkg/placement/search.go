@@ -30,11 +30,14 @@ import (
 // Of a tiny problem all candidates are looked at. If the cluster takes none, pods
 // are placed one by one, and choices reconsidered within the budget.
 func Search(p *Problem, cluster Cluster) (*Solution, *Shortage) {
-	s := newSearch(p, cluster)
+	return newSearch(p, cluster).run()
+}
+
+func (s *search) run() (*Solution, *Shortage) {
 	if shortage := s.f.screen(); shortage != nil {
 		return nil, shortage
 	}
-	if len(p.Scopes) == 0 && p.Model == nil {
+	if len(s.problem.Scopes) == 0 && s.problem.Model == nil {
 		if s.descend(0, false) {
 			return s.solution(), nil
 		}
@@ -49,7 +52,7 @@ func Search(p *Problem, cluster Cluster) (*Solution, *Shortage) {
 
 // choose places the best candidate. A shortage is proof that there is none.
 func (s *search) choose() (placed bool, shortage *Shortage) {
-	if s.f.tiny() {
+	if s.enumerable {
 		placed, known := s.enumerate()
 		if placed {
 			return true, nil
@@ -111,6 +114,8 @@ type search struct {
 	problem *Problem
 	cluster Cluster
 	guard   *guard
+	// enumerable is set for a tiny problem.
+	enumerable bool
 	// pods lists the pods of each class, and left counts those not placed yet,
 	// which are the last ones.
 	pods [][]int
@@ -150,7 +155,7 @@ func newSearch(p *Problem, cluster Cluster) *search {
 		pods: make([][]int, len(p.Classes)), left: make([]int, len(p.Classes)),
 		at: make([]int, len(p.Pods)), chosen: make([]choice, len(p.Pods)), deepestLevel: -1,
 	}
-	s.guard = newGuard(s.f)
+	s.guard, s.enumerable = newGuard(s.f), s.f.tiny()
 	s.deepest = Shortage{Scope: -1, Domain: topology.None}
 	for class, n := range s.f.count {
 		s.pods[class] = make([]int, 0, n)
