@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
@@ -28,6 +29,15 @@ func (s sortsByClass) ClassOfResource(name v1.ResourceName) string {
 		return "gpu"
 	}
 	return ""
+}
+
+// apartBy keeps the pod off the domains of pods with a label.
+func apartBy(key, label, value string) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+			TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{label: value}},
+		}}}}
+	}
 }
 
 func TestDemandOfAPod(t *testing.T) {
@@ -85,6 +95,9 @@ func TestDemandOfAPod(t *testing.T) {
 		{"extended resources", args, testPod("p", requesting(0, map[v1.ResourceName]string{"nvidia.com/gpu": "2", "rdma/ib": "1"})), demand{accelerators: 2, rdma: true}},
 		{"an extended resource that devices stand for", args, testPod("p", requesting(0, map[v1.ResourceName]string{"example.com/backed": "3"})), demand{accelerators: 3}},
 		{"a host port", args, testPod("p", func(p *v1.Pod) { p.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80}} }), demand{most: 1}},
+		{"apart by host", args, testPod("p", labelled("app", "x"), apartBy(v1.LabelHostname, "app", "x")), demand{most: 1}},
+		{"apart from others", args, testPod("p", labelled("app", "x"), apartBy(v1.LabelHostname, "app", "y")), demand{}},
+		{"apart by zone", args, testPod("p", labelled("app", "x"), apartBy(v1.LabelTopologyZone, "app", "x")), demand{}},
 		{"RDMA by the host", always, testPod("p"), demand{rdma: true}},
 	} {
 		got := demandOf(tc.args, tc.pod, sorts, w.claim)
