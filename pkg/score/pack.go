@@ -107,7 +107,7 @@ type start struct {
 // the results that are among the best.
 func (p *packing) candidates() []candidate {
 	var found []candidate
-	bound := p.ideal() * (1 + exact)
+	bound := p.ideal * (1 + exact)
 	best, bestLeftover := -1.0, 0.0
 	for depth := len(p.room.Levels) + 1; depth >= 0; depth-- {
 		for _, s := range p.starts(depth) {

@@ -54,8 +54,11 @@ type packing struct {
 	fixedCells []cell
 	fixedAt    map[int32][]group // accelerators of fixed members, by position
 	isFixed    []bool            // by position; nil without fixed members
-	fixedMore  float64           // correction for fixed members that share nodes
-	hasCliques bool
+	// fixedMore is what fixed members that share nodes cost more than on nodes of
+	// their own, and fixedExcess what fixed members cost above the ideal.
+	fixedMore, fixedExcess float64
+	hasCliques             bool
+	ideal                  float64
 
 	scratch []splitScratch // by depth
 	cells   []cell         // scratch of cost
@@ -74,6 +77,7 @@ func newPacking(m *Model, kinds []Kind, fixed []Member, room *Room) *packing {
 	p.weighBulk()
 	p.addNatures()
 	p.addPlaces(fixed)
+	p.boundCost()
 	p.scratch = make([]splitScratch, len(room.Levels)+1)
 	p.count = make([]int32, len(kinds)*len(p.all))
 	p.load = make([]int32, len(p.all))
@@ -316,19 +320,9 @@ func (p *packing) add(c cell) {
 // cost is the time of all pairs, each by its weight: the mean time times a constant.
 func (p *packing) cost() float64 {
 	p.sumUp()
-	total := p.fixedMore
-	for i := range p.cells {
-		a := &p.cells[i]
-		facts := p.places[a.place]
-		for j := range i {
-			b := &p.cells[j]
-			total += a.sum * b.sum * p.between(a.nature, b.nature, p.m.link(facts, p.places[b.place]))
-		}
-		if mass := (a.sum*a.sum - a.squares) / 2; mass > 0 {
-			total += mass * p.between(a.nature, a.nature, p.m.link(facts, facts))
-		}
-	}
-	return total + p.sharing()
+	return p.fixedMore + p.sharing() + p.costAll(p.cells, func(a, b *cell) link {
+		return p.m.link(p.places[a.place], p.places[b.place])
+	})
 }
 
 // sharing is what the pairs on one node cost more than on two, but for those of
@@ -368,9 +362,8 @@ func (p *packing) sharers(kind int, pos, without int32, share float64) float64 {
 	return more * p.kinds[kind].G
 }
 
-// ideal is a bound that the cost cannot be below: that of pods which are all as
-// close to each other as can be.
-func (p *packing) ideal() float64 {
+// bestLink is what two places have between them at best.
+func (p *packing) bestLink() link {
 	best := link{nvlink: p.hasCliques, rdma: p.m.TCP}
 	deepest := 0
 	for _, place := range p.places {
@@ -379,7 +372,22 @@ func (p *packing) ideal() float64 {
 	for n := range deepest + 1 {
 		best.rdma = max(best.rdma, p.m.tier(n))
 	}
+	return best
+}
+
+// boundCost works out the ideal: a bound that the cost cannot be below. It is that
+// of pods which are all as close to each other as can be, but for fixed members,
+// which stay as they are.
+func (p *packing) boundCost() {
+	best := p.bestLink()
+	ideal := func(*cell, *cell) link { return best }
+	if len(p.fixedCells) > 0 {
+		p.fixedExcess = p.cost() - p.costAll(p.cells, ideal)
+	}
 	sums := make([]cell, len(p.natures))
+	for n := range sums {
+		sums[n].nature = int32(n) //nolint:gosec // few
+	}
 	for k := range p.kinds {
 		if n := p.natureOf[k]; n >= 0 {
 			g, count := p.kinds[k].G, float64(p.kinds[k].Count)
@@ -391,12 +399,21 @@ func (p *packing) ideal() float64 {
 		sums[c.nature].sum += c.sum
 		sums[c.nature].squares += c.squares
 	}
+	p.ideal = p.fixedExcess + p.costAll(sums, ideal)
+}
+
+// costAll is the cost of the pairs of all cells, given what there is between two.
+func (p *packing) costAll(cells []cell, between func(a, b *cell) link) float64 {
 	var total float64
-	for a := range sums {
-		for b := range a {
-			total += sums[a].sum * sums[b].sum * p.between(int32(a), int32(b), best) //nolint:gosec // few
+	for i := range cells {
+		a := &cells[i]
+		for j := range i {
+			b := &cells[j]
+			total += a.sum * b.sum * p.between(a.nature, b.nature, between(a, b))
 		}
-		total += (sums[a].sum*sums[a].sum - sums[a].squares) / 2 * p.between(int32(a), int32(a), best) //nolint:gosec // few
+		if mass := (a.sum*a.sum - a.squares) / 2; mass > 0 {
+			total += mass * p.between(a.nature, a.nature, between(a, a))
+		}
 	}
 	return total
 }
