@@ -10,7 +10,7 @@ import (
 // improveAll improves the best candidates, and returns all of them.
 func (p *packing) improveAll(found []candidate) []candidate {
 	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.cost, b.cost) })
-	if found[0].cost <= p.ideal*(1+exact) {
+	if len(found) == 0 || found[0].cost <= p.ideal*(1+exact) {
 		return found
 	}
 	tried, last := 0, -1.0

@@ -47,13 +47,20 @@ const (
 // domain around it, then the one that uses the fewest NVLink domains. When there
 // are few pods, all placements are looked at, up to a bound.
 func (m *Model) Pack(kinds []Kind, fixed []Member, room *Room) (seats []Seats, t Result, ok bool) {
+	return m.pack(kinds, fixed, room, tie)
+}
+
+// Least returns the least time that Pack finds, without regard to what is preferred
+// among packings whose times are about equal.
+func (m *Model) Least(kinds []Kind, fixed []Member, room *Room) (t Result, ok bool) {
+	_, t, ok = m.pack(kinds, fixed, room, exact)
+	return t, ok
+}
+
+// pack is Pack, where times that differ by a part of window or less are equal.
+func (m *Model) pack(kinds []Kind, fixed []Member, room *Room, window float64) (seats []Seats, t Result, ok bool) {
 	p := newPacking(m, kinds, fixed, room)
-	candidates := p.candidates()
-	if len(candidates) > 0 {
-		candidates = p.improveAll(candidates)
-	}
-	candidates = p.exhaust(candidates)
-	best := p.choose(candidates)
+	best := p.choose(p.exhaust(p.improveAll(p.candidates())), window)
 	if best == nil {
 		return nil, Result{}, false
 	}
@@ -88,7 +95,6 @@ func withSeats(kinds []Kind, fixed []Member, seats []Seats) []Member {
 type candidate struct {
 	cost  float64
 	seats []seat
-	rated bool
 	// What decides among equals, lower is better.
 	leftover float64
 	cliques  int
@@ -223,7 +229,7 @@ func (p *packing) enough(nodes []int32) bool {
 }
 
 // choose returns the best of the candidates, nil if there is none.
-func (p *packing) choose(candidates []candidate) *candidate {
+func (p *packing) choose(candidates []candidate, window float64) *candidate {
 	if len(candidates) == 0 {
 		return nil
 	}
@@ -231,7 +237,7 @@ func (p *packing) choose(candidates []candidate) *candidate {
 	var best *candidate
 	for i := range candidates {
 		c := &candidates[i]
-		if c.cost > least*(1+tie) {
+		if c.cost > least*(1+window) {
 			continue
 		}
 		p.rate(c)
