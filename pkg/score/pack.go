@@ -29,6 +29,7 @@ type Room struct {
 // Bounds of the work that Pack does beyond what is linear in pods and nodes.
 const (
 	startsPerLevel = 128   // domains of one level that are tried
+	manyNodes      = 512   // nodes up to which groups of kinds are placed node by node
 	kept           = 32    // candidates that are remembered
 	improved       = 4     // candidates that are improved
 	tie            = 0.01  // times this close to the least, relatively, are equal

@@ -50,6 +50,9 @@ type packing struct {
 	natureOf []int32 // by kind, -1 without accelerators
 	places   []*Facts
 	placeOf  []int32 // by position
+	// plain is set for places where it makes no difference whether two pods are on
+	// one node.
+	plain []bool
 
 	fixedCells []cell
 	fixedAt    map[int32][]group // accelerators of fixed members, by position
@@ -199,6 +202,8 @@ func (p *packing) addPlaces(fixed []Member) {
 			id = int32(len(p.places)) //nolint:gosec // no more than there are nodes
 			ids[string(key)] = id
 			p.places = append(p.places, facts)
+			apart := p.m.link(facts, facts)
+			p.plain = append(p.plain, !apart.nvlink && apart.rdma == p.m.within(facts, false).rdma)
 			p.hasCliques = p.hasCliques || facts.Clique != topology.None
 		}
 		return id
@@ -330,7 +335,7 @@ func (p *packing) cost() float64 {
 func (p *packing) sharing() float64 {
 	var more float64
 	for _, s := range p.placed {
-		if p.natureOf[s.kind] >= 0 && (p.load[s.pos] > 1 || p.isFixed != nil && p.isFixed[s.pos]) {
+		if p.natureOf[s.kind] >= 0 && !p.plain[p.placeOf[s.pos]] && (p.load[s.pos] > 1 || p.isFixed != nil && p.isFixed[s.pos]) {
 			// Pairs of pods that are both placed here are met from both sides.
 			more += float64(s.count) * p.sharers(int(s.kind), s.pos, 1, 0.5)
 		}

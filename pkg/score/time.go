@@ -169,13 +169,14 @@ func groupByPlace(byNode []group) []group {
 // merge sums up neighbours that are alike.
 func merge(groups []group, together func(a, b *group) bool) []group {
 	merged := groups[:0]
-	for _, g := range groups {
-		if last := len(merged) - 1; last >= 0 && merged[last].nature == g.nature && together(&merged[last], &g) {
+	for i := range groups {
+		g := &groups[i]
+		if last := len(merged) - 1; last >= 0 && merged[last].nature == g.nature && together(&merged[last], g) {
 			merged[last].sum += g.sum
 			merged[last].squares += g.squares
 			continue
 		}
-		merged = append(merged, g)
+		merged = append(merged, *g)
 	}
 	return merged
 }
