@@ -226,49 +226,69 @@ func (s *improver) target(kind, from int32, threshold float64) int32 {
 // swapOne makes the first swap of pods of two seats that lowers the cost, and
 // reports whether there was one.
 func (s *improver) swapOne(threshold float64) bool {
-	for i := range s.seats {
-		a := s.seats[i]
-		for j := range i {
-			b := s.seats[j]
-			if a.kind == b.kind || a.pos == b.pos {
-				continue
-			}
+	groups := s.alike()
+	for i, a := range groups {
+		for _, b := range groups[:i] {
 			if s.left--; s.left <= 0 {
 				return false
 			}
-			if s.trySwap(a.kind, a.pos, b.kind, b.pos, threshold) {
-				return true
+			if !s.worthSwapping(a[0], b[0], threshold) {
+				continue
+			}
+			for _, x := range a {
+				for _, y := range b {
+					if s.left--; s.canSwap(x, y) {
+						s.transfer(x.kind, x.pos, y.pos)
+						s.transfer(y.kind, y.pos, x.pos)
+						return true
+					}
+				}
 			}
 		}
 	}
 	return false
 }
 
-// trySwap exchanges a pod of kind k on node u and one of kind l on node v if that
-// is possible and lowers the cost.
-func (s *improver) trySwap(k, u, l, v int32, threshold float64) bool {
-	if s.natureOf[k] == s.natureOf[l] && s.kinds[k].G == s.kinds[l].G {
+// alike returns the seats in groups for which it makes the same difference to move.
+func (s *improver) alike() [][]seat {
+	var groups [][]seat
+	at := make(map[[2]int32]int)
+	for _, x := range s.seats {
+		key := [2]int32{x.kind, s.placeOf[x.pos]}
+		if i, known := at[key]; known && s.plain[key[1]] {
+			groups[i] = append(groups[i], x)
+			continue
+		}
+		at[key] = len(groups)
+		groups = append(groups, []seat{x})
+	}
+	return groups
+}
+
+// worthSwapping reports whether it lowers the cost if a pod of one seat and one of
+// another change places.
+func (s *improver) worthSwapping(a, b seat, threshold float64) bool {
+	if a.kind == b.kind || a.pos == b.pos {
 		return false
 	}
-	if s.swapped(k, u, l, v) >= threshold {
+	if place := s.placeOf[a.pos]; place == s.placeOf[b.pos] && s.plain[place] {
 		return false
 	}
-	s.put(int(k), u, -1)
-	s.put(int(l), v, -1)
-	fits := s.fit(int(l), u) > 0
-	if fits {
-		s.put(int(l), u, 1)
-		fits = s.fit(int(k), v) > 0
-		s.put(int(l), u, -1)
-	}
-	s.put(int(k), u, 1)
-	s.put(int(l), v, 1)
-	if !fits {
+	if s.natureOf[a.kind] == s.natureOf[b.kind] && s.kinds[a.kind].G == s.kinds[b.kind].G {
 		return false
 	}
-	s.transfer(k, u, v)
-	s.transfer(l, v, u)
-	return true
+	return s.swapped(a.kind, a.pos, b.kind, b.pos) < threshold
+}
+
+// canSwap reports whether a pod of one seat and one of another fit in each other's
+// place.
+func (s *improver) canSwap(a, b seat) bool {
+	s.put(int(a.kind), a.pos, -1)
+	s.put(int(b.kind), b.pos, -1)
+	fits := s.fit(int(a.kind), b.pos) > 0 && s.fit(int(b.kind), a.pos) > 0
+	s.put(int(a.kind), a.pos, 1)
+	s.put(int(b.kind), b.pos, 1)
+	return fits
 }
 
 // swapped is what it costs more to have a pod of kind k on node u and one of kind l
