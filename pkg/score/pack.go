@@ -60,6 +60,10 @@ func (m *Model) Least(kinds []Kind, fixed []Member, room *Room) (t Result, ok bo
 
 // pack is Pack, where times that differ by a part of window or less are equal.
 func (m *Model) pack(kinds []Kind, fixed []Member, room *Room, window float64) (seats []Seats, t Result, ok bool) {
+	if !slices.ContainsFunc(kinds, func(k Kind) bool { return k.Count > 0 }) {
+		t = m.Rate(fixed, room.Facts)
+		return nil, t, !t.Infeasible
+	}
 	p := newPacking(m, kinds, fixed, room)
 	best := p.choose(p.exhaust(p.improveAll(p.candidates())), window)
 	if best == nil {
