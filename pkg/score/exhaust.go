@@ -61,7 +61,7 @@ func (p *packing) exhaust(found []candidate) []candidate {
 func (e *exhauster) prepare(pods int) {
 	for _, k := range e.group(func(int) int32 { return 0 })[0] {
 		for range e.kinds[k].Count {
-			e.pods = append(e.pods, int32(k)) //nolint:gosec // gangs have fewer kinds
+			e.pods = append(e.pods, int32(k))
 		}
 	}
 	e.at = make([]int32, 0, pods)
@@ -70,7 +70,7 @@ func (e *exhauster) prepare(pods int) {
 	for a := range e.natures {
 		e.pair[a] = make([]float64, len(e.natures))
 		for b := range e.natures {
-			e.pair[a][b] = e.between(int32(a), int32(b), best) //nolint:gosec // few
+			e.pair[a][b] = e.between(int32(a), int32(b), best)
 		}
 	}
 	e.sort = make([]int32, len(e.all))
@@ -81,7 +81,7 @@ func (e *exhauster) prepare(pods int) {
 		key = e.sortKey(pos, key[:0])
 		id, known := ids[string(key)]
 		if !known {
-			id = int32(len(ids)) //nolint:gosec // clusters have fewer nodes
+			id = int32(len(ids))
 			ids[string(key)] = id
 			sizes = append(sizes, 0)
 		}
@@ -94,15 +94,15 @@ func (e *exhauster) prepare(pods int) {
 
 // sortKey appends what makes a node the same as another to a buffer.
 func (e *exhauster) sortKey(pos int32, key []byte) []byte {
-	key = binary.LittleEndian.AppendUint32(key, uint32(e.placeOf[pos])) //nolint:gosec // the bits, not the number
+	key = binary.LittleEndian.AppendUint32(key, uint32(e.placeOf[pos]))
 	for _, amount := range e.free[int(pos)*len(e.total) : (int(pos)+1)*len(e.total)] {
-		key = binary.LittleEndian.AppendUint64(key, uint64(amount)) //nolint:gosec // the bits, not the number
+		key = binary.LittleEndian.AppendUint64(key, uint64(amount))
 	}
 	for k := range e.kinds {
-		key = binary.LittleEndian.AppendUint32(key, uint32(e.limit[k*len(e.all)+int(pos)])) //nolint:gosec // the bits
+		key = binary.LittleEndian.AppendUint32(key, uint32(e.limit[k*len(e.all)+int(pos)]))
 	}
 	if e.isFixed != nil && e.isFixed[pos] {
-		key = binary.LittleEndian.AppendUint32(key, uint32(pos)) //nolint:gosec // the bits, not the number
+		key = binary.LittleEndian.AppendUint32(key, uint32(pos))
 	}
 	return key
 }

@@ -48,7 +48,7 @@ func (p *packing) fillBy(nodes []int32, depth int, grouping [][]int, need []int3
 		clear(need)
 		left := int32(0)
 		for _, k := range kinds {
-			need[k] = int32(p.kinds[k].Count) //nolint:gosec // gangs have fewer pods
+			need[k] = int32(p.kinds[k].Count)
 			left += need[k]
 		}
 		if p.fill(nodes, depth, kinds, need, pull) < left {
@@ -180,7 +180,7 @@ func (p *packing) distribute(s *splitScratch, nodes []int32, level *topology.Lev
 		}
 		if s.slots[domain] == 0 {
 			s.sizes = append(s.sizes, 0)
-			s.slots[domain] = int32(len(s.sizes)) //nolint:gosec // no more than there are nodes
+			s.slots[domain] = int32(len(s.sizes))
 		}
 		s.sizes[s.slots[domain]-1]++
 	}
@@ -310,7 +310,7 @@ func (s *splitScratch) rank(pull bool) {
 	s.heap = s.heap[:0]
 	for i := range s.parts {
 		if s.parts[i].holds > 0 {
-			s.heap = append(s.heap, int32(i)) //nolint:gosec // no more than there are nodes
+			s.heap = append(s.heap, int32(i))
 		}
 	}
 	for i := len(s.heap)/2 - 1; i >= 0; i-- {

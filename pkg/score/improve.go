@@ -88,7 +88,7 @@ func (p *packing) listPlaces() [][]int32 {
 		all = all[:len(all)+size]
 	}
 	for pos, place := range p.placeOf {
-		lists[place] = append(lists[place], int32(pos)) //nolint:gosec // clusters have fewer nodes
+		lists[place] = append(lists[place], int32(pos))
 	}
 	return lists
 }
@@ -116,7 +116,7 @@ func (s *improver) gather() {
 func (s *improver) at(kind, place int32) float64 {
 	n := s.natureOf[kind]
 	i := int(n)*len(s.places) + int(place)
-	now := int32(len(s.moves)) + 1 //nolint:gosec // moves are bounded
+	now := int32(len(s.moves)) + 1
 	facts := s.places[place]
 	if behind := int(now - s.version[i]); s.version[i] == 0 || 2*behind > len(s.cells) {
 		s.value[i] = 0
@@ -172,7 +172,7 @@ func (s *improver) moveOne(threshold float64) bool {
 		// In a plain place all pods of a kind have the same reasons to move.
 		place := s.placeOf[from.pos]
 		seen := &s.seen[int(from.kind)*len(s.places)+int(place)]
-		now := int32(len(s.moves)) + 1 //nolint:gosec // moves are bounded
+		now := int32(len(s.moves)) + 1
 		if *seen == now {
 			continue
 		}
@@ -191,7 +191,7 @@ func (s *improver) moveOne(threshold float64) bool {
 // where it is.
 func (s *improver) target(kind, from int32, threshold float64) int32 {
 	best, to := threshold, int32(-1)
-	now := int32(len(s.moves)) + 1 //nolint:gosec // moves are bounded
+	now := int32(len(s.moves)) + 1
 	for place, nodes := range s.byPlace {
 		s.left--
 		full := &s.full[int(kind)*len(s.places)+place]

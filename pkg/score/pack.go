@@ -165,11 +165,8 @@ func keep(found []candidate, c candidate, best float64) []candidate {
 // members first, then the tightest. Depth 0 is the whole room, and each level is
 // one deeper; the nodes come last.
 func (p *packing) starts(depth int) []start {
-	var domains [][]int32
-	switch {
-	case depth == 0:
-		domains = [][]int32{p.all}
-	default:
+	domains := [][]int32{p.all}
+	if depth > 0 {
 		domains, _ = p.split(p.all, depth-1)
 	}
 	var found []start

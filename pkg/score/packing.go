@@ -119,7 +119,7 @@ func (p *packing) addNodes() {
 		}
 		usable := false
 		for k := range p.kinds {
-			most32 := int32(min(p.room.Limit(k, node), p.kinds[k].Count)) //nolint:gosec // gangs have fewer pods
+			most32 := int32(min(p.room.Limit(k, node), p.kinds[k].Count))
 			fit := p.fitting(k, at, most32)
 			limit[k*most+at], empty[k*most+at] = most32, fit
 			usable = usable || fit > 0
@@ -128,7 +128,7 @@ func (p *packing) addNodes() {
 			p.free = p.free[:at*len(resources)]
 			continue
 		}
-		p.nodes, p.all = append(p.nodes, node), append(p.all, int32(at)) //nolint:gosec // clusters have fewer nodes
+		p.nodes, p.all = append(p.nodes, node), append(p.all, int32(at))
 	}
 	n := len(p.nodes)
 	p.limit, p.empty = limit, empty
@@ -163,7 +163,7 @@ func (p *packing) fitting(kind, pos int, most int32) int32 {
 			continue
 		}
 		if int64(most)*amount > free[r] {
-			most = int32(max(free[r], 0) / amount) //nolint:gosec // less than most
+			most = int32(max(free[r], 0) / amount)
 		}
 	}
 	return max(most, 0)
@@ -188,7 +188,7 @@ func (p *packing) nature(n nature) int32 {
 		at = len(p.natures)
 		p.natures = append(p.natures, n)
 	}
-	return int32(at) //nolint:gosec // no more than there are kinds and fixed members
+	return int32(at)
 }
 
 // addPlaces tells the places of nodes and fixed members.
@@ -199,7 +199,7 @@ func (p *packing) addPlaces(fixed []Member) {
 		key = facts.append(key[:0])
 		id, known := ids[string(key)]
 		if !known {
-			id = int32(len(p.places)) //nolint:gosec // no more than there are nodes
+			id = int32(len(p.places))
 			ids[string(key)] = id
 			p.places = append(p.places, facts)
 			apart := p.m.link(facts, facts)
@@ -226,7 +226,7 @@ func (p *packing) addPlaces(fixed []Member) {
 	}
 	for pos, node := range p.nodes {
 		if groups := on[node]; groups != nil {
-			p.fixedAt[int32(pos)] = groups //nolint:gosec // clusters have fewer nodes
+			p.fixedAt[int32(pos)] = groups
 			p.isFixed[pos] = true
 		}
 	}
@@ -259,7 +259,7 @@ func (p *packing) put(kind int, pos, count int32) {
 // seat places pods and notes them down.
 func (p *packing) seat(kind int, pos, count int32) {
 	p.put(kind, pos, count)
-	p.placed = append(p.placed, seat{kind: int32(kind), pos: pos, count: count}) //nolint:gosec // gangs have fewer kinds
+	p.placed = append(p.placed, seat{kind: int32(kind), pos: pos, count: count})
 }
 
 // vacate takes all pods off.
@@ -314,7 +314,7 @@ func (p *packing) add(c cell) {
 	key := int64(c.place)<<32 | int64(c.nature)
 	at, known := p.cellAt[key]
 	if !known {
-		at = int32(len(p.cells)) //nolint:gosec // no more than there are pods
+		at = int32(len(p.cells))
 		p.cellAt[key] = at
 		p.cells = append(p.cells, cell{place: c.place, nature: c.nature})
 	}
@@ -391,7 +391,7 @@ func (p *packing) boundCost() {
 	}
 	sums := make([]cell, len(p.natures))
 	for n := range sums {
-		sums[n].nature = int32(n) //nolint:gosec // few
+		sums[n].nature = int32(n)
 	}
 	for k := range p.kinds {
 		if n := p.natureOf[k]; n >= 0 {

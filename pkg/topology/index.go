@@ -74,7 +74,7 @@ func (x *Index) Sync(count int, at func(i int) *v1.Node) {
 	x.nodes = slices.Grow(x.nodes[:min(count, len(x.nodes))], max(0, count-len(x.nodes)))[:count]
 	for _, c := range changes {
 		x.nodes[c.index] = c.node
-		x.at[c.node] = int32(c.index) //nolint:gosec // clusters have fewer nodes
+		x.at[c.node] = int32(c.index)
 	}
 	for key, level := range x.levels {
 		x.update(key, level, changes)
@@ -103,10 +103,11 @@ func (x *Index) update(key string, level *indexed, changes []change) {
 	touched := len(x.nodes) != len(old)
 	level.Level = &next
 	for _, c := range changes {
-		was, is := None, None
+		was := None
 		if c.index < len(old) {
 			was = old[c.index]
 		}
+		var is int32
 		if c.from != None {
 			is = old[c.from]
 		} else {
@@ -202,7 +203,7 @@ func firstOf(levels []*Level) *Level {
 	first := &Level{Key: levels[0].Key, Of: append([]int32(nil), levels[0].Of...)}
 	first.Values = append(first.Values, levels[0].Values...)
 	for _, level := range levels[1:] {
-		base := int32(len(first.Values)) //nolint:gosec // no more than there are nodes
+		base := int32(len(first.Values))
 		first.Values = append(first.Values, level.Values...)
 		for i, domain := range level.Of {
 			if first.Of[i] == None && domain != None {
@@ -220,7 +221,7 @@ func (l *indexed) id(value string) int32 {
 	}
 	id, known := l.ids[value]
 	if !known {
-		id = int32(len(l.Values)) //nolint:gosec // no more than there are nodes
+		id = int32(len(l.Values))
 		l.ids[value] = id
 		l.Values = append(l.Values, value)
 		l.sizes = append(l.sizes, 0)
