@@ -71,7 +71,7 @@ func (p *packing) improve(c *candidate) {
 	p.occupy(c)
 	defer p.vacate()
 	s := newImprover(p)
-	threshold := -c.cost * exact
+	threshold := -c.cost * worthwhile
 	for s.left > 0 && (s.moveOne(threshold) || s.swapOne(threshold)) {
 		continue
 	}

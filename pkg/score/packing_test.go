@@ -148,7 +148,7 @@ func TestMovesAndSwapsCostWhatTheyAreSaidTo(t *testing.T) {
 		p.vacate()
 		before := p.costOf(seats)
 		same := func(what string, said float64) {
-			if got := p.costOf(seats) - before; math.Abs(got-said) > 1e-9*(1+math.Abs(before)+math.Abs(said)) {
+			if got := p.costOf(seats) - before; math.Abs(got-said) > 1e-6+1e-9*math.Abs(said) {
 				t.Fatalf("%s costs %v, was said to cost %v", what, got, said)
 			}
 		}
