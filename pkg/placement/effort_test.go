@@ -3,7 +3,10 @@
 package placement
 
 import (
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/podgang/podgang-scheduler/pkg/topology"
 )
@@ -39,6 +42,28 @@ func TestSearchCountsOnceAndRefusesWithoutTrying(t *testing.T) {
 				t.Errorf("%d placements were tried, want %d", c.calls, want)
 			}
 		})
+	}
+}
+
+func TestSearchSeesThatTwoClassesDoNotFitTogether(t *testing.T) {
+	gang := []string{"gang"}
+	slots := make([]int, 20)
+	for n := range slots {
+		slots[n] = 5
+	}
+	p := gangOf([]*topology.Level{levelOf("rack", strings.Repeat("1 ", 20))}, slots, gang,
+		map[string]pack{"gang": {required: "rack"}}, group{count: 12, scopes: gang, domain: none}, group{count: 12, scopes: gang, domain: none})
+	for class := range p.Classes {
+		p.Classes[class].Requests[0] = 3
+	}
+	c := clusterOf(t, p)
+	_, shortage := Search(p, c)
+	want := &Shortage{Class: 1, Placed: 8, Wanted: 12, Scope: -1, Domain: topology.None}
+	if diff := cmp.Diff(want, shortage); diff != "" {
+		t.Errorf("shortage (-want +got):\n%s", diff)
+	}
+	if c.calls > 0 {
+		t.Errorf("%d placements were tried", c.calls)
 	}
 }
 

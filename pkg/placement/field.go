@@ -71,7 +71,7 @@ func newField(p *Problem, cluster Cluster) *field {
 			f.companions[c.Class] = f.limitsOf(c.Class, nodesOf(c.Class), cluster.Count)
 		}
 	}
-	f.scopes = scopesOf(p, f.pins, f.count, true)
+	f.scopes = scopesOf(p, f.pins, f.order, true)
 	f.note()
 	return f
 }
@@ -98,7 +98,7 @@ func newEmptyField(p *Problem) *field {
 	f.prepare(eligible, func(class, node int) int {
 		return fits(f.free[node], p.Classes[class].Requests, f.count[class])
 	})
-	f.scopes = scopesOf(p, nil, f.count, false)
+	f.scopes = scopesOf(p, nil, f.order, false)
 	f.note()
 	return f
 }

@@ -308,15 +308,7 @@ func (s *search) takeOff() {
 
 // actual is the candidate as it has been placed.
 func (s *search) actual(c *candidate) *candidate {
-	used := make(map[[2]int]int)
-	for pod, node := range s.at {
-		used[[2]int{s.problem.Pods[pod], node}]++
-	}
-	seats := make([]score.Seats, 0, len(used))
-	for key, n := range used {
-		seats = append(seats, score.Seats{Kind: key[0], Node: key[1], Count: n})
-	}
-	s.current = s.f.assess(seats, c.lists, s.rate())
+	s.current = s.f.assess(s.seats(), c.lists, s.rate())
 	return s.current
 }
 
