@@ -137,7 +137,7 @@ func (s *scope) divide(number, size int) *partition {
 	held := topology.None
 	if number < len(s.Preferred) {
 		level = s.Preferred[number]
-		one := true
+		var one bool
 		if held, one = oneDomain(level, s.pins); !one {
 			// Bound members have missed this level already.
 			for n := range part.of {

@@ -36,7 +36,7 @@ func (s *search) enumerate() (placed, known bool) {
 	for range enumerations {
 		c, complete := e.search()
 		if c == nil {
-			if best == nil && complete && !(learned && s.problem.Interacts) {
+			if best == nil && complete && (!learned || !s.problem.Interacts) {
 				return false, true
 			}
 			break
@@ -138,7 +138,7 @@ func (s *search) settle(candidates []*candidate) bool {
 			break
 		}
 		s.takeOff()
-		if !s.attempt(c.seats) && !(c.tries >= attemptsOfOne && s.repair(c)) {
+		if !s.attempt(c.seats) && (c.tries < attemptsOfOne || !s.repair(c)) {
 			if again := s.again(c); again != nil {
 				candidates = append(candidates, again)
 			}
@@ -323,7 +323,7 @@ func (s *search) rate() score.Result {
 		m.Align = s.cluster.Align(pod)
 		members = append(members, m)
 	}
-	return s.problem.Model.Rate(members, s.f.facts())
+	return s.problem.Model.Rate(members, s.f.facts)
 }
 
 // noteDepth notes the class to name if this is as far as the search comes.
