@@ -32,8 +32,9 @@
 // # Concurrency
 //
 // PreFilter, PostFilter, Reserve and Permit run in the scheduling cycle, which is
-// one goroutine, and so the landscape and the remembered best placements need no lock; Bind, PostBind and Unreserve run in binding cycles, many at a
-// time; PreEnqueue, Less and the queueing hints run under the lock of the
-// scheduling queue. The state they share is the gang.Index, whose lock is a leaf.
-// Nothing may call the queue (Activate) while holding a lock of ours.
+// one goroutine, and so the landscape and the remembered best placements need no
+// lock; Bind, PostBind and Unreserve run in binding cycles, many at a time;
+// PreEnqueue, Less and the queueing hints run under the lock of the scheduling queue.
+// The state they share is the gang.Index, whose lock is a leaf. Nothing may call the
+// queue (Activate) while holding a lock of ours.
 package podgang
