@@ -16,12 +16,15 @@ type resources []int
 // when choices are not taken back in reverse order.
 type fakeCluster struct {
 	t rapid.TB
+	p *Problem
 	// requests of each pod, free resources of each node.
 	requests []resources
 	free     []resources
 	// greedy is what each pod takes while there is that much, nil for its requests.
 	// It can be brought down to its requests by rearranging its node.
 	greedy []resources
+	// requestsOfClass are those of classes that have no pods.
+	requestsOfClass map[int]resources
 	// admits is asked besides the capacities, nil for yes.
 	admits func(c *fakeCluster, pod, node int) bool
 
@@ -30,16 +33,35 @@ type fakeCluster struct {
 	placed []int
 	on     []int
 	took   []resources
-	calls  int
+	// calls counts those of Place, counted those of Count, which is too high by slack.
+	calls, counted, slack int
 }
 
-func newFakeCluster(t rapid.TB, requests, capacity []resources) *fakeCluster {
-	c := &fakeCluster{t: t, requests: requests}
+func newFakeCluster(t rapid.TB, p *Problem, requests, capacity []resources) *fakeCluster {
+	c := &fakeCluster{t: t, p: p, requests: requests}
 	for _, node := range capacity {
 		c.free = append(c.free, slices.Clone(node))
 	}
 	return c
 }
+
+// Count looks at the capacities alone.
+func (c *fakeCluster) Count(class, node int) int {
+	requests := c.requestsOfClass[class]
+	if pod := slices.Index(c.p.Pods, class); pod >= 0 {
+		requests = c.requests[pod]
+	}
+	c.counted++
+	most := 1000
+	for kind, amount := range requests {
+		if amount > 0 {
+			most = min(most, c.free[node][kind]/amount)
+		}
+	}
+	return most + c.slack
+}
+
+func (c *fakeCluster) Align(int) float64 { return 1 }
 
 func (c *fakeCluster) Place(pod, node int, rearrange bool) (func(), bool) {
 	c.calls++
@@ -52,9 +74,9 @@ func (c *fakeCluster) Place(pod, node int, rearrange bool) (func(), bool) {
 	free, took := slices.Clone(c.free[node]), slices.Clone(c.took)
 	takes := c.requests[pod]
 	switch {
-	case c.greedy != nil && fits(c.greedy[pod], free):
+	case c.greedy != nil && within(c.greedy[pod], free):
 		takes = c.greedy[pod]
-	case fits(takes, free):
+	case within(takes, free):
 	case rearrange && c.rearranged(node, takes):
 	default:
 		return nil, false
@@ -84,14 +106,14 @@ func (c *fakeCluster) rearranged(node int, takes resources) bool {
 			subtract(free, took[i])
 		}
 	}
-	if !fits(takes, free) {
+	if !within(takes, free) {
 		return false
 	}
 	c.free[node], c.took = free, took
 	return true
 }
 
-func fits(amounts, free resources) bool {
+func within(amounts, free resources) bool {
 	for kind, amount := range amounts {
 		if free[kind] < amount {
 			return false

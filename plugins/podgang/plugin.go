@@ -39,6 +39,15 @@ type Plugin struct {
 	bystanders *bystanderBook
 	// turns knows which gangs have been woken, and who has given way to them.
 	turns *turnBook
+	// joins remembers why members that are placed alone did not fit, by pod.
+	joins *waitBook
+	// bindings knows the order of topology levels.
+	bindings *bindingBook
+	// landscape and bests are for the scheduling cycle's goroutine alone.
+	landscape *landscape
+	bests     *bests
+	// slices counts changes of ResourceSlices and DeviceClasses.
+	slices atomic.Int64
 	// extras knows since when extras have been giving way to floors.
 	extras *extraBook
 
@@ -94,6 +103,10 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle, findResour
 		bystanders:      newBystanderBook(),
 		turns:           newTurnBook(),
 		extras:          newExtraBook(),
+		joins:           newWaitBook(),
+		bindings:        newBindingBook(own.TopologyLevels),
+		landscape:       newLandscape(own),
+		bests:           newBests(),
 		pods:            pods,
 		priorityClasses: informers.Scheduling().V1().PriorityClasses().Lister(),
 		binder:          binder.(fwk.BindPlugin),
@@ -101,6 +114,9 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle, findResour
 	}
 	pl.index = gang.NewIndex(handle.ProfileName(), pl.getPod)
 	pl.reclaims = newReclaimer(pl)
+	if err := pl.watchDevices(); err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", Name, err)
+	}
 	if err := pl.watch(ctx); err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
