@@ -4,6 +4,7 @@ package grove
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"sync"
@@ -96,8 +97,24 @@ func (c *cluster) connect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	c.recorder, err = record(ctx, c.client, c.dynamic)
-	return err
+	if c.recorder, err = record(ctx, c.client, c.dynamic); err != nil {
+		return err
+	}
+	return c.addTopologies(ctx)
+}
+
+// addTopologies installs the kinds of topology objects, as an upgrade of Grove does when
+// the scheduler is running.
+func (c *cluster) addTopologies(ctx context.Context) error {
+	data, err := os.ReadFile("testdata/topologies.yaml")
+	if err != nil {
+		return err
+	}
+	objects, err := lab.Decode("testdata/topologies.yaml", data)
+	if err != nil {
+		return err
+	}
+	return c.Apply(ctx, objects...)
 }
 
 func (l *labSource) stop() {
@@ -123,6 +140,16 @@ func (c *cluster) cordon(ctx context.Context, from, to int, unusable bool) error
 		g.Go(func() error { return c.cordonNode(ctx, nodeName(n), unusable) })
 	}
 	return g.Wait()
+}
+
+// label changes labels of a node; a value of nil removes one.
+func (c *cluster) label(ctx context.Context, node string, labels map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	if err != nil {
+		return err
+	}
+	_, err = c.client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
 }
 
 func (c *cluster) cordonNode(ctx context.Context, node string, unusable bool) error {
