@@ -37,7 +37,7 @@ func (s *State) PrintGangs(out io.Writer) {
 		}
 		score := ""
 		if gang.Status.PlacementScore != nil {
-			score = fmt.Sprintf("%.2f", *gang.Status.PlacementScore)
+			score = fmt.Sprintf("%.4f", *gang.Status.PlacementScore)
 		}
 		t.Row(gang.Namespace+"/"+gang.Name, phase, fmt.Sprintf("%d of %d", bound, exist), strings.Join(groups, ", "), score)
 	}
