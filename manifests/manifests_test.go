@@ -262,6 +262,8 @@ func TestPermissions(t *testing.T) {
 		"apps/statefulsets":                         read,
 		"policy/poddisruptionbudgets":               read,
 		"scheduler.grove.io/podgangs":               read,
+		"grove.io/clustertopologybindings":          read,
+		"grove.io/clustertopologies":                read,
 		"scheduler.grove.io/podgangs/status":        "patch",
 		"scheduling.k8s.io/priorityclasses":         read,
 		"resource.k8s.io/deviceclasses":             read,

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	schedconfigv1 "k8s.io/kube-scheduler/config/v1"
@@ -46,7 +48,17 @@ func TestArgumentsAreDecodedToInternalTypes(t *testing.T) {
 	got := args(t, head+`
   pluginConfig:
   - name: PodGang
-    args: {permitTimeout: 90s, statusPolicy: ScoreOnly, searchBudget: 500}
+    args:
+      permitTimeout: 90s
+      statusPolicy: ScoreOnly
+      searchBudget: 500
+      topologyLevels: [example.com/block, example.com/rack]
+      fabrics:
+      - {name: own, levels: [example.com/leaf], nvlinkLevels: [example.com/tray], strictTop: true, bandwidths: [100]}
+      score: {nvlinkBandwidth: 450, fabricBandwidths: [25], fabricFalloff: 0.5, tcpBandwidth: 1, crossUnitWeight: 0, crossUnitBandwidth: 20, sameNUMA: 0.9, crossNUMA: 0.4}
+      accelerators: {deviceClasses: [big.example.com], extendedResources: [example.com/gpu]}
+      rdma: {assume: Always, deviceClasses: [nic.example.com], extendedResources: [example.com/nic]}
+      computeDomains: {placement: Preferred, daemonRequests: {cpu: "1"}}
   - name: PodGangResources
     args: {filterTimeout: 0s, bindingTimeout: 1m}
 `)
@@ -54,6 +66,21 @@ func TestArgumentsAreDecodedToInternalTypes(t *testing.T) {
 		PermitTimeout: metav1.Duration{Duration: 90 * time.Second},
 		StatusPolicy:  config.StatusPolicyScoreOnly,
 		SearchBudget:  500,
+
+		TopologyLevels: []string{"example.com/block", "example.com/rack"},
+		Fabrics: []config.Fabric{{
+			Name: "own", Levels: []string{"example.com/leaf"}, NVLinkLevels: []string{"example.com/tray"}, StrictTop: true, Bandwidths: []float64{100},
+		}},
+		Score: config.Score{
+			NVLinkBandwidth: 450, FabricBandwidths: []float64{25}, FabricFalloff: 0.5, TCPBandwidth: 1,
+			CrossUnitBandwidth: 20, SameNUMA: 0.9, CrossNUMA: 0.4,
+		},
+		Accelerators: config.Accelerators{DeviceClasses: []string{"big.example.com"}, ExtendedResources: []string{"example.com/gpu"}},
+		RDMA:         config.RDMA{Assume: config.RDMAAlways, DeviceClasses: []string{"nic.example.com"}, ExtendedResources: []string{"example.com/nic"}},
+		ComputeDomains: config.ComputeDomains{
+			Placement:      config.ComputeDomainPreferred,
+			DaemonRequests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+		},
 	}
 	if diff := cmp.Diff(runtime.Object(wantGang), got["PodGang"]); diff != "" {
 		t.Errorf("PodGang (-want +got):\n%s", diff)

@@ -3,6 +3,7 @@
 package v1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -55,6 +56,185 @@ type PodGangArgs struct {
 	// scheduling for minutes.
 	// +optional
 	SearchBudget *int32 `json:"searchBudget,omitempty"`
+
+	// TopologyLevels are node label keys, broad to narrow, that order the levels of
+	// a cluster: where a preferred level cannot be kept, the next broader one is
+	// tried. They are used for a gang whose PodGang names no ClusterTopologyBinding
+	// (annotation grove.io/topology-name), or one that does not exist. Keys that no
+	// node carries do no harm.
+	//
+	// Up to 32 label keys, each once; default: region, zone, the fabrics of the
+	// clouds, block, rack and host under the names that are in use (DefaultTopologyLevels).
+	// +optional
+	TopologyLevels []string `json:"topologyLevels,omitempty"`
+
+	// Fabrics are networks as node labels show them. The first with a label on a
+	// node that the gang may use is taken, these before the ones that are built in:
+	// topograph, GKE, EKS, OKE, CoreWeave, Nebius, Crusoe, Alibaba, Azure, Volcano and
+	// a generic one. One of the same name takes the place of a built-in one. Default: none.
+	// +optional
+	Fabrics []Fabric `json:"fabrics,omitempty"`
+
+	// Score holds the constants of the placement score.
+	// +optional
+	Score Score `json:"score,omitempty"`
+
+	// Accelerators says what counts as an accelerator for the score.
+	// +optional
+	Accelerators Accelerators `json:"accelerators,omitempty"`
+
+	// RDMA says which pods reach an RDMA device.
+	// +optional
+	RDMA RDMA `json:"rdma,omitempty"`
+
+	// ComputeDomains says how pods that claim an IMEX channel are placed.
+	// +optional
+	ComputeDomains ComputeDomains `json:"computeDomains,omitempty"`
+}
+
+// Fabric is a network as node labels show it.
+type Fabric struct {
+	// Name tells fabrics apart.
+	Name string `json:"name"`
+
+	// Levels are the label keys of its switches, narrow to broad, one to eight. Hosts
+	// and zones are no levels of a fabric.
+	Levels []string `json:"levels"`
+
+	// NVLinkLevels are label keys of NVLink domains, for nodes that do not carry
+	// nvidia.com/gpu.clique. Members are packed by them; that memory can be shared
+	// across nodes is only taken for granted inside one clique.
+	// +optional
+	NVLinkLevels []string `json:"nvlinkLevels,omitempty"`
+
+	// StrictTop says that RDMA does not work between two domains of the broadest
+	// level; a gang with RDMA is then not placed across them. Default false: the
+	// network goes on above it, one level slower.
+	// +optional
+	StrictTop bool `json:"strictTop,omitempty"`
+
+	// Bandwidths are those between two accelerators of one domain of each level,
+	// in GB/s, narrow to broad. Default: fabricBandwidths of the score.
+	// +optional
+	Bandwidths []float64 `json:"bandwidths,omitempty"`
+}
+
+// Score holds the constants of the placement score: the time to move a byte
+// between two accelerators of the gang, the best possible divided by the actual.
+// Bandwidths are in GB/s for each accelerator and direction. What counts is their
+// ratio.
+type Score struct {
+	// NVLinkBandwidth is the bandwidth inside an NVLink domain. More than 0;
+	// default 900 (NVLink 5).
+	// +optional
+	NVLinkBandwidth *float64 `json:"nvlinkBandwidth,omitempty"`
+
+	// FabricBandwidths are the bandwidths inside a domain of each level of the
+	// fabric, narrow to broad. More than 0 each; default 50, 42.5, 35 (400 Gb/s for
+	// each accelerator). Equal numbers make levels indifferent.
+	// +optional
+	FabricBandwidths []float64 `json:"fabricBandwidths,omitempty"`
+
+	// FabricFalloff is the factor from the last of fabricBandwidths to the next
+	// broader level, and so on. More than 0, at most 1; default 0.85.
+	// +optional
+	FabricFalloff *float64 `json:"fabricFalloff,omitempty"`
+
+	// TCPBandwidth is the bandwidth without RDMA. More than 0; default 3.
+	// +optional
+	TCPBandwidth *float64 `json:"tcpBandwidth,omitempty"`
+
+	// CrossUnitWeight is how much two pods of different units, such as prefill and
+	// decode, talk to each other; two pods of one unit have 1. From 0 to 1;
+	// default 0.25. At 0, units are placed without regard to each other.
+	// +optional
+	CrossUnitWeight *float64 `json:"crossUnitWeight,omitempty"`
+
+	// CrossUnitBandwidth is the most that two pods of different units can use. More
+	// than 0; default 50.
+	// +optional
+	CrossUnitBandwidth *float64 `json:"crossUnitBandwidth,omitempty"`
+
+	// SameNUMA is the factor for an accelerator whose NIC shares its NUMA node
+	// where one could share its PCIe root. More than 0, at most 1; default 0.95.
+	// +optional
+	SameNUMA *float64 `json:"sameNUMA,omitempty"`
+
+	// CrossNUMA is the factor for an accelerator whose NIC is on another NUMA node
+	// and need not be. More than 0, at most 1; default 0.55.
+	// +optional
+	CrossNUMA *float64 `json:"crossNUMA,omitempty"`
+}
+
+// Accelerators says what counts as an accelerator for the score. Devices of the
+// drivers gpu.nvidia.com and gpu.amd.com do in any case.
+type Accelerators struct {
+	// DeviceClasses are further DeviceClasses of accelerators. Default: none.
+	// +optional
+	DeviceClasses []string `json:"deviceClasses,omitempty"`
+
+	// ExtendedResources are extended resources that stand for one accelerator
+	// each. Default: nvidia.com/gpu, amd.com/gpu.
+	// +optional
+	ExtendedResources []string `json:"extendedResources,omitempty"`
+}
+
+// RDMAAssumption says when a pod is taken to reach an RDMA device.
+type RDMAAssumption string
+
+const (
+	// RDMAAuto: when it asks for one.
+	RDMAAuto RDMAAssumption = "Auto"
+	// RDMAAlways: always. For pods that reach the NICs of their host through
+	// hostNetwork.
+	RDMAAlways RDMAAssumption = "Always"
+)
+
+// RDMA says which pods reach an RDMA device. A pod that claims a device with the
+// attribute dra.net/rdma, or rdmaCapable of its driver, does in any case.
+type RDMA struct {
+	// Assume is Auto or Always; default Auto.
+	// +optional
+	Assume RDMAAssumption `json:"assume,omitempty"`
+
+	// DeviceClasses are further DeviceClasses of RDMA devices. Default: none.
+	// +optional
+	DeviceClasses []string `json:"deviceClasses,omitempty"`
+
+	// ExtendedResources are extended resources that stand for RDMA devices.
+	// Default: those of the usual device plugins (DefaultRDMAResources).
+	// +optional
+	ExtendedResources []string `json:"extendedResources,omitempty"`
+}
+
+// ComputeDomainPlacement says whether the pods of a ComputeDomain have to share
+// an NVLink domain.
+type ComputeDomainPlacement string
+
+const (
+	// ComputeDomainRequired: the members of a gang that claim a channel of one
+	// ComputeDomain are placed in one NVLink domain (nvidia.com/gpu.clique), or the
+	// gang waits. More members than any NVLink domain has nodes wait for ever.
+	ComputeDomainRequired ComputeDomainPlacement = "Required"
+	// ComputeDomainPreferred: they are placed in as few NVLink domains as there is
+	// room in, and on nodes in none if need be. There a claim for a channel
+	// succeeds, and gives nothing.
+	ComputeDomainPreferred ComputeDomainPlacement = "Preferred"
+)
+
+// ComputeDomains says how pods that claim an IMEX channel are placed.
+type ComputeDomains struct {
+	// Placement is Required or Preferred; default Required. Preferred is for gangs
+	// with more members than an NVLink domain has nodes.
+	// +optional
+	Placement ComputeDomainPlacement `json:"placement,omitempty"`
+
+	// DaemonRequests is the CPU and memory kept on a node that gets a pod with a
+	// channel, for the daemon pod that comes after it, besides one of the pods that
+	// the node can hold. Default 100m CPU, 128Mi memory. Too little, and the daemon
+	// does not fit, so that the pod never starts.
+	// +optional
+	DaemonRequests corev1.ResourceList `json:"daemonRequests,omitempty"`
 }
 
 // PodGangResourcesArgs are the arguments of plugin PodGangResources, which

@@ -42,6 +42,7 @@ func ValidatePodGangArgs(path *field.Path, args *config.PodGangArgs) error {
 	if n := args.SearchBudget; n < minSearchBudget || n > maxSearchBudget {
 		errs = append(errs, field.Invalid(path.Child("searchBudget"), n, "must be from 100 to 1000000"))
 	}
+	errs = append(errs, validateTopology(path, args)...)
 	return errs.ToAggregate()
 }
 

@@ -53,7 +53,8 @@ func TestValidatePodGangArgs(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			args := &config.PodGangArgs{PermitTimeout: metav1.Duration{Duration: tc.wait}, StatusPolicy: tc.policy, SearchBudget: cmp.Or(tc.budget, 10000)}
+			args := defaultArgs(t)
+			args.PermitTimeout, args.StatusPolicy, args.SearchBudget = metav1.Duration{Duration: tc.wait}, tc.policy, cmp.Or(tc.budget, 10000)
 			if got := message(ValidatePodGangArgs(field.NewPath("args"), args)); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
