@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -35,6 +36,8 @@ type cluster struct {
 // labSource starts a lab when the first test asks for it. Its tests share it.
 type labSource struct {
 	name string
+	// shape of the cluster; "" is that of two nodes with a GPU each.
+	shape string
 	// gated puts a gate between the scheduler and the API server.
 	gated bool
 	// withoutCRD leaves out the PodGang CRD.
@@ -55,8 +58,10 @@ var (
 	gatedLab = &labSource{name: "gated", gated: true}
 	// bareLab starts without the PodGang CRD; one test owns it.
 	bareLab = &labSource{name: "bare", withoutCRD: true}
+	// racksLab has two NVL72 racks. See racks_test.go.
+	racksLab = &labSource{name: "racks", shape: racksShape}
 
-	labs = []*labSource{sharedLab, gatedLab, bareLab}
+	labs = []*labSource{sharedLab, gatedLab, bareLab, racksLab}
 )
 
 // get returns the lab, started. The tests that ask for it run one after another.
@@ -73,7 +78,7 @@ func (l *labSource) start() {
 	if l.dir, l.err = os.MkdirTemp("", "podgang-e2e-"+l.name+"-"); l.err != nil {
 		return
 	}
-	shape, err := shapes.Load("a", nil)
+	shape, err := shapes.Load(cmp.Or(l.shape, "a"), nil)
 	if err != nil {
 		l.err = err
 		return
