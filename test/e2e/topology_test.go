@@ -79,9 +79,8 @@ func TestConstraintsOfAllLevelsHoldTogether(t *testing.T) {
 	} {
 		s.node(n.name, limitedCPU(n.cpu), labelled(blockKey, n.block), labelled(rackKey, n.rack))
 	}
-	// Each set is a pair on a node and a single pod, three slots of one rack. In block b2
-	// rack r2 has room for one set and r3 for a second only if the pair leaves a slot: both
-	// blocks can hold two sets, and rack r2 as a whole is in neither.
+	// Each set is a pair on one node and a single pod: three slots of one rack. In either
+	// block two racks have room for a set each; rack r2 has most, and is not in one block.
 	x, y := names("x", 2), names("y", 2)
 	s.gangWith("g", func(pg *v1alpha1.PodGang) {
 		pg.Spec.TopologyConstraint = packed(blockKey, "")
