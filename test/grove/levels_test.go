@@ -42,17 +42,15 @@ func TestPreferredFallsBackToBroaderLevels(t *testing.T) {
 	for _, generation := range []operator.Generation{operator.GenerationA, operator.GenerationB} {
 		t.Run(string(generation), func(t *testing.T) {
 			s := newScenario(t, nodes, nodes)
-			// rack-2 has six nodes in block-0 and one in block-1. Of the others there are four
-			// in block-0 and five in block-1, so that ten nodes of block-0 have room for eight
-			// pods, six of block-1 have not, and rack-2 has room for most.
-			s.uncordonOnly(8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25)
+			// Five nodes of block-0 and eight of block-1; rack-2 has six of them, rack-3 seven.
+			s.uncordonOnly(14, 15, 16, 17, 18, 20, 21, 22, 23, 24, 25, 26, 27)
 			s.topology(generation, groveTopology, groveLevels...)
 			s.start(operator.Workload{
 				Name: "w", Replicas: 1, Topology: groveTopology, Pack: preferred("rack"), Cliques: []operator.Clique{clique("worker", 8, 8)},
 			}, generation)
 			s.checkpoint(8, 0)
-			if got := s.together(blockKey, "w-0"); got != "block-0" {
-				t.Errorf("the pods are in %s, want block-0", got)
+			if got := s.together(blockKey, "w-0"); got != "block-1" {
+				t.Errorf("the pods are in %s, want block-1", got)
 			}
 		})
 	}
@@ -61,8 +59,10 @@ func TestPreferredFallsBackToBroaderLevels(t *testing.T) {
 // Four PodGangs of one replica, each confined to a block, land in the same block when there
 // is room: ai-dynamo/grove#648.
 func TestGangsOfOneReplicaShareABlock(t *testing.T) {
-	s := newScenario(t, nodes, 0)
-	s.relabel(18, 20, func(int) map[string]any { return map[string]any{blockKey: "block-1"} }) // 18 and 10 nodes
+	s := newScenario(t, nodes, nodes)
+	// Three nodes of block-0, where the first of the gangs has room, and ten of block-1.
+	s.uncordonOnly(15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27)
+	s.relabel(18, 20, func(int) map[string]any { return map[string]any{blockKey: "block-1"} })
 	s.topology(operator.GenerationB, groveTopology, groveLevels...)
 	w := operator.Workload{
 		Name: "w", Replicas: 1, Topology: groveTopology, Pack: required("block"),
