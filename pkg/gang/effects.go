@@ -139,6 +139,7 @@ func (i *Index) settleOne(g *gang) Effects {
 		g.delay = 0
 	}
 	if g.object == nil && len(g.members) == 0 && g.attempt == nil && !g.held {
+		i.leaveFamily(g)
 		delete(i.gangs, g.key)
 	}
 	return effects
@@ -237,8 +238,9 @@ func (i *Index) dropLostExtras(g *gang) []Leaver {
 	return lost
 }
 
-// Resync returns the members of every gang that could proceed; used once, when
-// the informers have delivered everything that exists.
+// Resync returns the members of every gang that could proceed; used when the
+// informers have delivered everything that exists, and when something has changed
+// that may concern any gang.
 func (i *Index) Resync() Effects {
 	i.mu.Lock()
 	defer i.mu.Unlock()

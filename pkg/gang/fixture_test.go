@@ -374,3 +374,12 @@ func expectEqual[T any](t testing.TB, what string, want, got T) {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
+
+// names are the names of pods.
+func names(pods []*v1.Pod) []string {
+	var list []string
+	for _, p := range pods {
+		list = append(list, p.Name)
+	}
+	return list
+}

@@ -38,6 +38,8 @@ type Index struct {
 	members map[types.NamespacedName]*member
 	// listedBy names the gangs whose podReferences list a pod.
 	listedBy map[types.NamespacedName]sets.Set[Key]
+	// families names the gangs of each family.
+	families map[Family]sets.Set[Key]
 	// freed are pods that have just ceased to be members, and unsettled gangs that
 	// Admit has touched; the next settle deals with them.
 	freed     []*v1.Pod
@@ -50,6 +52,8 @@ type gang struct {
 	// object is nil while only members are known.
 	object *v1alpha1.PodGang
 	faults []string
+	// family is that of the members, zero if they name none.
+	family Family
 	// groupOf is the index of the group that lists a pod, by pod name.
 	groupOf map[string]int
 	// members by pod name.
@@ -80,6 +84,7 @@ func NewIndex(schedulerName string, getPod PodGetter) *Index {
 		gangs:         make(map[Key]*gang),
 		members:       make(map[types.NamespacedName]*member),
 		listedBy:      make(map[types.NamespacedName]sets.Set[Key]),
+		families:      make(map[Family]sets.Set[Key]),
 	}
 }
 
@@ -221,6 +226,7 @@ func (i *Index) setPod(pod *v1.Pod) []*gang {
 	}
 	i.members[podKey(pod)] = m
 	g.members[pod.Name] = m
+	i.joinFamily(g, pod)
 	g.changed()
 	return append(touched, g)
 }

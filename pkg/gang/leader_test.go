@@ -103,13 +103,6 @@ func TestMembersOfASatisfiedGangJoin(t *testing.T) {
 
 func TestSnapshot(t *testing.T) {
 	g := inGang("g")
-	names := func(pods []*v1.Pod) []string {
-		var names []string
-		for _, p := range pods {
-			names = append(names, p.Name)
-		}
-		return names
-	}
 	type groupNames struct {
 		Name                  string
 		Floor                 int
@@ -156,7 +149,7 @@ func TestSnapshot(t *testing.T) {
 			}
 			var got []groupNames
 			for _, group := range snapshot.Groups {
-				got = append(got, groupNames{group.Name, group.Floor, names(group.Bound), names(group.Floors), names(group.Extras)})
+				got = append(got, groupNames{group.Name, group.Floor, boundNames(group.Bound), names(group.Floors), names(group.Extras)})
 			}
 			expectEqual(t, "snapshot", tc.want, got)
 		})

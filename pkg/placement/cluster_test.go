@@ -16,6 +16,7 @@ type resources []int
 // when choices are not taken back in reverse order.
 type fakeCluster struct {
 	t rapid.TB
+	p *Problem
 	// requests of each pod, free resources of each node.
 	requests []resources
 	free     []resources
@@ -25,16 +26,35 @@ type fakeCluster struct {
 	// placed lists the pods that are placed, in order, and on their nodes.
 	placed []int
 	on     []int
-	calls  int
+	// calls counts those of Place, counted those of Count, which is too high by slack.
+	calls, counted, slack int
 }
 
-func newFakeCluster(t rapid.TB, requests, capacity []resources) *fakeCluster {
-	c := &fakeCluster{t: t, requests: requests}
+func newFakeCluster(t rapid.TB, p *Problem, requests, capacity []resources) *fakeCluster {
+	c := &fakeCluster{t: t, p: p, requests: requests}
 	for _, node := range capacity {
 		c.free = append(c.free, slices.Clone(node))
 	}
 	return c
 }
+
+// Count looks at the capacities alone.
+func (c *fakeCluster) Count(class, node int) int {
+	pod := slices.Index(c.p.Pods, class)
+	if pod < 0 {
+		return 0
+	}
+	c.counted++
+	most := 1000
+	for kind, amount := range c.requests[pod] {
+		if amount > 0 {
+			most = min(most, c.free[node][kind]/amount)
+		}
+	}
+	return most + c.slack
+}
+
+func (c *fakeCluster) Align(int) float64 { return 1 }
 
 func (c *fakeCluster) Place(pod, node int) (func(), bool) {
 	c.calls++

@@ -88,10 +88,15 @@ type Scope struct {
 	Preferred []*topology.Level
 }
 
-// Pin is a bound member of the gang. It confines the scopes that it belongs to.
+// Pin is a bound member of the gang. It confines the scopes that it belongs to: to
+// its domain of their Required level, or to the domains of all bound members where
+// those lie in several already. A node without the label confines nothing.
 type Pin struct {
 	// Scopes are the indices of the scopes that the member is in.
 	Scopes []int
+	// Class is the class of pods like it, for Best, which places it anew. That class
+	// need not have pods.
+	Class int
 	// Member is what the score needs to know, its node included.
 	Member score.Member
 }
@@ -104,7 +109,9 @@ type Companion struct {
 // Cluster tells whether pods fit, and remembers those placed.
 type Cluster interface {
 	// Count returns how many pods of the class, and no others, fit on the node
-	// beside what is placed now at most. It may be too high, never too low.
+	// beside what is placed now at most. It may be too high, never too low: where
+	// pods interact, it has to leave out what others of the gang could change by
+	// being placed elsewhere. Search asks once for each node of a class.
 	Count(class, node int) int
 	// Place puts pod (an index into Problem.Pods) on the node if it fits there
 	// beside what has been placed before, and returns the function that takes it
@@ -132,6 +139,9 @@ type Shortage struct {
 	// Exhausted is set when the search was cut short by its budget, so that a
 	// solution may exist.
 	Exhausted bool
+	// Infeasible is set when there is room, but only in places between which RDMA
+	// does not work.
+	Infeasible bool
 	// Tried counts the placements that were tried.
 	Tried int
 }

@@ -100,13 +100,13 @@ func TestSearchFindsAPlacementExactlyWhenThereIsOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tc := drawCase(t, 6, 6, 3)
 		all := tc.podsOf(func(int) bool { return true })
-		c := newFakeCluster(t, tc.requests, tc.capacity)
-		nodes, shortage := Search(tc.problem, c)
+		c := newFakeCluster(t, tc.problem, tc.requests, tc.capacity)
+		solution, shortage := Search(tc.problem, c)
 		if exists := tc.most(all) == len(all); exists != (shortage == nil) {
-			t.Fatalf("a placement exists: %v; got nodes %v, shortage %+v", exists, nodes, shortage)
+			t.Fatalf("a placement exists: %v; got %+v, shortage %+v", exists, solution, shortage)
 		}
 		if shortage == nil {
-			c.expectPlaced(t, tc.problem, nodes)
+			c.expectPlaced(t, tc.problem, solution.Nodes)
 			return
 		}
 		c.expectEmpty(t, tc.capacity)
@@ -153,22 +153,26 @@ func TestSearchWherePodsInteractFindsAPlacementExactlyWhenThereIsOne(t *testing.
 			}
 			return false
 		}
-		cluster := newFakeCluster(t, tc.requests, tc.capacity)
+		cluster := newFakeCluster(t, tc.problem, tc.requests, tc.capacity)
 		cluster.admits = admits
 		want := tc.existsInAnyOrder(cluster)
 		cluster.expectEmpty(t, tc.capacity)
-		nodes, shortage := Search(tc.problem, cluster)
+		solution, shortage := Search(tc.problem, cluster)
 		if want != (shortage == nil) {
-			t.Fatalf("a placement exists: %v; got nodes %v, shortage %+v", want, nodes, shortage)
+			t.Fatalf("a placement exists: %v; got %+v, shortage %+v", want, solution, shortage)
 		}
 		if shortage != nil {
 			cluster.expectEmpty(t, tc.capacity)
-			if shortage.Alone || shortage.Exhausted || shortage.Placed >= shortage.Wanted {
+			if shortage.Exhausted || shortage.Placed >= shortage.Wanted {
 				t.Fatalf("got shortage %+v", shortage)
+			}
+			own := tc.podsOf(func(class int) bool { return class == shortage.Class })
+			if shortage.Alone && tc.most(own) != shortage.Placed {
+				t.Fatalf("got shortage %+v, but %d pods of the class have room", shortage, tc.most(own))
 			}
 			return
 		}
-		cluster.expectPlaced(t, tc.problem, nodes)
+		cluster.expectPlaced(t, tc.problem, solution.Nodes)
 	})
 }
 
@@ -199,9 +203,9 @@ func (c anyCase) existsInAnyOrder(cluster *fakeCluster) bool {
 func TestFillLeavesNothingOutThatWouldStillFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tc := drawCase(t, 6, 6, 3)
-		c := newFakeCluster(t, tc.requests, tc.capacity)
+		c := newFakeCluster(t, tc.problem, tc.requests, tc.capacity)
 		pods := tc.podsOf(func(int) bool { return true })
-		for i, node := range Fill(tc.problem, c, pods) {
+		for i, node := range Fill(tc.problem, c, pods, nil) {
 			if node >= 0 {
 				if !slices.Contains(tc.problem.Classes[tc.problem.Pods[pods[i]]].Nodes, node) {
 					t.Fatalf("pod %d is on node %d, which its class may not use", pods[i], node)

@@ -3,181 +3,173 @@
 package placement
 
 import (
-	"cmp"
 	"slices"
+
+	"github.com/podgang/podgang-scheduler/pkg/topology"
 )
 
-// Search places all pods of the problem and returns the node of each, by the
-// index of the pod, leaving them placed in the cluster. If there is no way, or
-// none within the budget, nothing is left placed.
+// Search places all pods of the problem and leaves them placed in the cluster. If
+// there is no way, or none within the budget, it returns what is missing, and
+// nothing is left placed.
 //
-// Pods of one class follow each other, heaviest class first, and fill the nodes
-// in the order of the class. Most gangs are placed by the first descent. If that
-// fails, each class is tried alone: one that does not fit alone is the answer,
-// at the price of one more descent. Only when all fit alone are the choices
-// reconsidered one by one.
-func Search(p *Problem, cluster Cluster) ([]int, *Shortage) {
-	s := newSearch(p, cluster)
-	if s.descend(0, false) {
-		return s.nodes(), nil
+// First the sums of what the nodes can take are compared with what the gang needs,
+// for the cluster and for the domains of each scope: where nothing can hold it,
+// that is the answer, and no pod has been tried. Then domains are chosen scope by
+// scope, the pods are seated in them by figures, and the candidates that this gives
+// are tried in the cluster in this order:
+//
+//   - those that miss the fewest preferred levels, counted from the scopes that
+//     contain most: the gang, then group configs, then groups;
+//   - those with the better score, in steps of 0.01;
+//   - those that leave room for companions close by, and those close to Near;
+//   - those that leave the least in the tightest domain that holds the gang;
+//   - those that open the fewest NVLink domains, and use the fewest nodes of one for
+//     pods that do not need it;
+//   - those whose nodes come first in the order of the classes, then by index.
+//
+// Of a tiny problem all candidates are looked at. If the cluster takes none, pods
+// are placed one by one, and choices reconsidered within the budget.
+func Search(p *Problem, cluster Cluster) (*Solution, *Shortage) {
+	return newSearch(p, cluster).run()
+}
+
+func (s *search) run() (*Solution, *Shortage) {
+	if shortage := s.f.screen(); shortage != nil {
+		return nil, shortage
 	}
-	first := s.deepest
+	if len(s.problem.Scopes) == 0 && s.problem.Model == nil {
+		if s.descend(0, false) {
+			return s.solution(), nil
+		}
+	} else if placed, shortage := s.choose(); placed {
+		return s.solution(), nil
+	} else if shortage != nil {
+		shortage.Tried = s.tried
+		return nil, shortage
+	}
+	return s.insist()
+}
+
+// choose places the best candidate. A shortage is proof that there is none.
+func (s *search) choose() (placed bool, shortage *Shortage) {
+	if s.enumerable {
+		placed, known := s.enumerate()
+		if placed {
+			return true, nil
+		}
+		if known {
+			return false, s.wanting()
+		}
+	}
+	placed, short, proof := s.explore()
+	switch {
+	case placed:
+		return true, nil
+	case proof:
+		return false, short
+	case short != nil && s.deepestLevel < 0:
+		s.deepest, s.deepestLevel = *short, 0
+	}
+	return false, nil
+}
+
+// wanting returns what is missing of a problem that has no solution.
+func (s *search) wanting() *Shortage {
+	r := newRegions(s.f, func(nodeLists) bool { return false })
+	r.walk(0, s.f.nodes, s.f.leavesFor())
+	switch {
+	case s.deepestLevel >= 0:
+		return &s.deepest
+	case r.short != nil:
+		return &r.short.shortage
+	}
+	shortage := s.f.blame(s.f.order[0], 0, -1)
+	return &shortage
+}
+
+// insist tries each class alone: one that does not fit alone is the answer, at the
+// price of one more descent. Only when all fit alone are the choices reconsidered
+// one by one.
+func (s *search) insist() (*Solution, *Shortage) {
 	if shortage := s.alone(); shortage != nil {
 		return nil, shortage
 	}
-	s.limit = s.tried + p.Budget
+	s.limit = s.tried + s.problem.Budget
+	first, level := s.deepest, s.deepestLevel
 	if s.descend(0, true) {
-		return s.nodes(), nil
+		return s.solution(), nil
 	}
+	if level < 0 {
+		first = s.deepest
+	}
+	first.Infeasible = s.infeasible
 	first.Exhausted = s.cut
 	first.Tried = s.tried
 	return nil, &first
 }
 
-// Fill places further pods as far as they fit, each in the order of its class,
-// and returns their nodes, -1 for a pod that found none. Pods are indices into
-// Problem.Pods.
-func Fill(p *Problem, cluster Cluster, pods []int) []int {
-	nodes := make([]int, len(pods))
-	next := make([]int, len(p.Classes))
-	for n, pod := range pods {
-		nodes[n] = -1
-		class := p.Pods[pod]
-		start := next[class]
-		if p.Interacts {
-			start = 0
-		}
-		candidates := p.Classes[class].Nodes
-		for at := start; at < len(candidates); at++ {
-			next[class] = at
-			if _, fits := cluster.Place(pod, candidates[at]); fits {
-				nodes[n] = candidates[at]
-				break
-			}
-			next[class] = at + 1
-		}
-	}
-	return nodes
-}
-
 // search is one run of Search.
 type search struct {
+	f       *field
 	problem *Problem
 	cluster Cluster
-	// classes are the indices of the classes that have pods, heaviest first.
-	classes []int
+	guard   *guard
+	// enumerable is set for a tiny problem.
+	enumerable bool
 	// pods lists the pods of each class, and left counts those not placed yet,
 	// which are the last ones.
 	pods [][]int
 	left []int
+	// at is the node of each pod that is placed, and undo takes them off again.
+	at   []int
+	undo []placedPod
+	// current is the candidate that is placed.
+	current  *candidate
+	refusals []refusal
 	// chosen holds the choice made at each level of the descent.
 	chosen []choice
 	// tried counts placements. Backtracking stops at limit, and cut tells that it
 	// did.
 	tried, limit int
 	cut          bool
+	// infeasible is set when a placement was turned down for its time.
+	infeasible bool
 	// deepest is the failure that came after the most placements.
 	deepest      Shortage
 	deepestLevel int
 }
 
-// choice is a pod and the index of its candidate.
+// choice is a class and the index of its candidate.
 type choice struct {
-	class, pod, at int
+	class, at int
+}
+
+type placedPod struct {
+	pod  int
+	undo func()
 }
 
 func newSearch(p *Problem, cluster Cluster) *search {
 	s := &search{
-		problem: p, cluster: cluster,
+		f: newField(p, cluster), problem: p, cluster: cluster,
 		pods: make([][]int, len(p.Classes)), left: make([]int, len(p.Classes)),
-		chosen: make([]choice, len(p.Pods)), deepestLevel: -1,
+		at: make([]int, len(p.Pods)), chosen: make([]choice, len(p.Pods)), deepestLevel: -1,
+	}
+	s.guard, s.enumerable = newGuard(s.f), s.f.tiny()
+	s.deepest = Shortage{Scope: -1, Domain: topology.None}
+	for class, n := range s.f.count {
+		s.pods[class] = make([]int, 0, n)
 	}
 	for pod, class := range p.Pods {
 		s.pods[class] = append(s.pods[class], pod)
 		s.left[class]++
 	}
-	for class := range p.Classes {
-		if s.left[class] > 0 {
-			s.classes = append(s.classes, class)
-		}
-	}
-	slices.SortStableFunc(s.classes, func(a, b int) int {
-		return cmp.Or(
-			cmp.Compare(p.Classes[b].Weight, p.Classes[a].Weight),
-			cmp.Compare(len(p.Classes[a].Nodes), len(p.Classes[b].Nodes)))
-	})
 	return s
 }
 
-// descend places the pods from a level on. With backtrack it comes back to
-// earlier choices, without it the first dead end is the end.
-func (s *search) descend(level int, backtrack bool) bool {
-	if level == len(s.chosen) {
-		return true
-	}
-	for _, class := range s.next() {
-		pod := s.pods[class][len(s.pods[class])-s.left[class]]
-		candidates := s.problem.Classes[class].Nodes
-		for at := s.start(level, class); at < len(candidates); at++ {
-			if backtrack && s.tried >= s.limit {
-				s.cut = true
-				return false
-			}
-			s.tried++
-			undo, fits := s.cluster.Place(pod, candidates[at])
-			if !fits {
-				continue
-			}
-			s.chosen[level] = choice{class: class, pod: pod, at: at}
-			s.left[class]--
-			if s.descend(level+1, backtrack) {
-				return true
-			}
-			s.left[class]++
-			undo()
-			if !backtrack || s.cut {
-				return false
-			}
-		}
-	}
-	s.failed(level)
-	return false
-}
-
-// next returns the classes of which a pod may be placed next. Where pods do not
-// interact the order of the classes does not matter, and one order will do.
-func (s *search) next() []int {
-	var next []int
-	for _, class := range s.classes {
-		if s.left[class] == 0 {
-			continue
-		}
-		next = append(next, class)
-		if !s.problem.Interacts {
-			break
-		}
-	}
-	return next
-}
-
-// start returns the first candidate to try at a level. Pods of a class are
-// interchangeable, so only orders in which they go along the candidates without
-// turning back are tried.
-func (s *search) start(level, class int) int {
-	if level == 0 || s.problem.Interacts || s.chosen[level-1].class != class {
-		return 0
-	}
-	return s.chosen[level-1].at
-}
-
-// failed notes a dead end. The class to name is the first that has pods left.
-func (s *search) failed(level int) {
-	if level <= s.deepestLevel {
-		return
-	}
-	s.deepestLevel = level
-	class := s.next()[0]
-	s.deepest = Shortage{Class: class, Placed: len(s.pods[class]) - s.left[class], Wanted: len(s.pods[class])}
+// solution returns what is placed.
+func (s *search) solution() *Solution {
+	return &Solution{Nodes: s.at, Time: s.rate()}
 }
 
 // alone tries each class without the others and returns the first that does not
@@ -186,7 +178,7 @@ func (s *search) alone() *Shortage {
 	if s.problem.Interacts {
 		return nil
 	}
-	for _, class := range s.classes {
+	for _, class := range s.f.order {
 		if shortage := s.aloneClass(class); shortage != nil {
 			return shortage
 		}
@@ -197,7 +189,7 @@ func (s *search) alone() *Shortage {
 // aloneClass fills the candidates of one class in order, which places as many of
 // its pods as any choice could, and takes them off again.
 func (s *search) aloneClass(class int) *Shortage {
-	pods, candidates := s.pods[class], s.problem.Classes[class].Nodes
+	pods, candidates := s.pods[class], s.f.nodes[class]
 	var undo []func()
 	defer func() {
 		for _, take := range slices.Backward(undo) {
@@ -216,14 +208,8 @@ func (s *search) aloneClass(class int) *Shortage {
 	if len(undo) == len(pods) {
 		return nil
 	}
-	return &Shortage{Class: class, Placed: len(undo), Wanted: len(pods), Alone: true, Tried: s.tried}
-}
-
-// nodes returns the chosen node of each pod.
-func (s *search) nodes() []int {
-	nodes := make([]int, len(s.chosen))
-	for _, c := range s.chosen {
-		nodes[c.pod] = s.problem.Classes[c.class].Nodes[c.at]
+	return &Shortage{
+		Class: class, Placed: len(undo), Wanted: len(pods), Alone: true,
+		Scope: -1, Domain: topology.None, Tried: s.tried,
 	}
-	return nodes
 }

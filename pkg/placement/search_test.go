@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podgang/podgang-scheduler/pkg/topology"
 )
 
 // problemOf makes a problem of classes with count[i] pods each.
@@ -120,7 +122,7 @@ func TestSearch(t *testing.T) {
 			count:    []int{1, 3},
 			requests: []resources{{4}, {2}},
 			capacity: []resources{{4}, {4}},
-			shortage: &Shortage{Class: 1, Placed: 2, Wanted: 3, Alone: true},
+			shortage: &Shortage{Class: 1, Placed: 2, Wanted: 3, Alone: true, Scope: -1, Domain: topology.None},
 		},
 		{
 			name: "what a class gets alone is not less for the room others took",
@@ -131,7 +133,7 @@ func TestSearch(t *testing.T) {
 			count:    []int{1, 5},
 			requests: []resources{{3}, {1}},
 			capacity: []resources{{3}, {1}},
-			shortage: &Shortage{Class: 1, Placed: 4, Wanted: 5, Alone: true},
+			shortage: &Shortage{Class: 1, Placed: 4, Wanted: 5, Alone: true, Scope: -1, Domain: topology.None},
 		},
 		{
 			name:     "a class without nodes does not fit alone",
@@ -139,7 +141,7 @@ func TestSearch(t *testing.T) {
 			count:    []int{2},
 			requests: []resources{{0}},
 			capacity: []resources{{1}},
-			shortage: &Shortage{Class: 0, Placed: 0, Wanted: 2, Alone: true},
+			shortage: &Shortage{Class: 0, Placed: 0, Wanted: 2, Alone: true, Scope: -1, Domain: topology.None},
 		},
 		{
 			name: "classes that fit alone and not together are a joint shortage",
@@ -150,7 +152,7 @@ func TestSearch(t *testing.T) {
 			count:    []int{2, 3},
 			requests: []resources{{3}, {2}},
 			capacity: []resources{{4}, {4}},
-			shortage: &Shortage{Class: 1, Placed: 0, Wanted: 3},
+			shortage: &Shortage{Class: 1, Placed: 0, Wanted: 3, Scope: -1, Domain: topology.None},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -158,24 +160,24 @@ func TestSearch(t *testing.T) {
 			if tc.atOnce {
 				p.Budget = 0
 			}
-			c := newFakeCluster(t, requestsOf(p, tc.requests...), tc.capacity)
+			c := newFakeCluster(t, p, requestsOf(p, tc.requests...), tc.capacity)
 			if tc.shortage != nil && !tc.shortage.Alone {
 				// A joint shortage: each class must fit alone.
 				for class := range tc.classes {
 					alone := problemOf(tc.classes, 0, 0)
 					alone.Pods = slices.DeleteFunc(slices.Clone(p.Pods), func(c int) bool { return c != class })
-					if _, shortage := Search(alone, newFakeCluster(t, requestsOf(alone, tc.requests...), tc.capacity)); shortage != nil {
+					if _, shortage := Search(alone, newFakeCluster(t, alone, requestsOf(alone, tc.requests...), tc.capacity)); shortage != nil {
 						t.Fatalf("class %d does not fit alone: %+v", class, shortage)
 					}
 				}
 			}
-			nodes, shortage := Search(p, c)
+			solution, shortage := Search(p, c)
 			if tc.shortage != nil {
 				if shortage == nil {
-					t.Fatalf("got nodes %v, want shortage %+v", nodes, tc.shortage)
+					t.Fatalf("got %+v, want shortage %+v", solution, tc.shortage)
 				}
-				if nodes != nil {
-					t.Errorf("got nodes %v with a shortage", nodes)
+				if solution != nil {
+					t.Errorf("got %+v with a shortage", solution)
 				}
 				if shortage.Tried != c.calls {
 					t.Errorf("%d placements are reported and %d were tried", shortage.Tried, c.calls)
@@ -191,10 +193,10 @@ func TestSearch(t *testing.T) {
 			if shortage != nil {
 				t.Fatalf("got shortage %+v, want nodes %v", shortage, tc.want)
 			}
-			if diff := cmp.Diff(tc.want, nodes); diff != "" {
+			if diff := cmp.Diff(tc.want, solution.Nodes); diff != "" {
 				t.Errorf("nodes (-want +got):\n%s", diff)
 			}
-			c.expectPlaced(t, p, nodes)
+			c.expectPlaced(t, p, solution.Nodes)
 		})
 	}
 }
@@ -210,15 +212,15 @@ func tight() (p *Problem, requests, capacity []resources) {
 func TestSearchWithinItsBudget(t *testing.T) {
 	p, requests, capacity := tight()
 	p.Budget = 1 << 20
-	_, complete := Search(p, newFakeCluster(t, requests, capacity))
+	_, complete := Search(p, newFakeCluster(t, p, requests, capacity))
 	if complete == nil || complete.Exhausted || complete.Alone {
 		t.Fatalf("with a large budget got %+v, want a joint shortage that is not cut short", complete)
 	}
 
 	p.Budget = 0
-	_, unreconsidered := Search(p, newFakeCluster(t, requests, capacity))
+	_, unreconsidered := Search(p, newFakeCluster(t, p, requests, capacity))
 	for budget := range complete.Tried {
-		c := newFakeCluster(t, requests, capacity)
+		c := newFakeCluster(t, p, requests, capacity)
 		p.Budget = budget
 		_, shortage := Search(p, c)
 		if shortage == nil {
@@ -244,19 +246,19 @@ func TestSearchFindsNothingOnceItsBudgetIsExhausted(t *testing.T) {
 	requests := requestsOf(p, resources{4}, resources{4})
 
 	p.Budget = 1
-	c := newFakeCluster(t, requests, capacity)
-	if nodes, shortage := Search(p, c); shortage == nil || !shortage.Exhausted {
-		t.Errorf("budget 1: got nodes %v, shortage %+v; want an exhausted budget", nodes, shortage)
+	c := newFakeCluster(t, p, requests, capacity)
+	if solution, shortage := Search(p, c); shortage == nil || !shortage.Exhausted {
+		t.Errorf("budget 1: got %+v, shortage %+v; want an exhausted budget", solution, shortage)
 	}
 	c.expectEmpty(t, capacity)
 
 	p.Budget = 10
-	c = newFakeCluster(t, requests, capacity)
-	nodes, shortage := Search(p, c)
+	c = newFakeCluster(t, p, requests, capacity)
+	solution, shortage := Search(p, c)
 	if shortage != nil {
 		t.Fatalf("budget 10: got shortage %+v", shortage)
 	}
-	c.expectPlaced(t, p, nodes)
+	c.expectPlaced(t, p, solution.Nodes)
 }
 
 func TestSearchWherePodsInteract(t *testing.T) {
@@ -264,25 +266,25 @@ func TestSearchWherePodsInteract(t *testing.T) {
 		// Node 0 is preferred and may only ever be one ahead of node 1.
 		p := problemOf([]Class{{Nodes: []int{0, 1}}}, 5)
 		p.Interacts = true
-		c := newFakeCluster(t, requestsOf(p, resources{1}), []resources{{8}, {8}})
+		c := newFakeCluster(t, p, requestsOf(p, resources{1}), []resources{{8}, {8}})
 		c.admits = maxSkew(1)
-		nodes, shortage := Search(p, c)
+		solution, shortage := Search(p, c)
 		if shortage != nil {
 			t.Fatalf("got shortage %+v", shortage)
 		}
-		c.expectPlaced(t, p, nodes)
+		c.expectPlaced(t, p, solution.Nodes)
 	})
 	t.Run("a shortage is not put down to one class", func(t *testing.T) {
 		p := problemOf([]Class{{Nodes: []int{0}}}, 2)
 		p.Interacts = true
 		capacity := []resources{{8}, {8}}
-		c := newFakeCluster(t, requestsOf(p, resources{1}), capacity)
+		c := newFakeCluster(t, p, requestsOf(p, resources{1}), capacity)
 		c.admits = maxSkew(1)
 		_, shortage := Search(p, c)
 		if shortage == nil {
 			t.Fatal("found a placement where there is none")
 		}
-		want := Shortage{Class: 0, Placed: 1, Wanted: 2, Tried: shortage.Tried}
+		want := Shortage{Class: 0, Placed: 1, Wanted: 2, Scope: -1, Domain: topology.None, Tried: shortage.Tried}
 		if diff := cmp.Diff(want, *shortage); diff != "" {
 			t.Errorf("shortage (-want +got):\n%s", diff)
 		}
@@ -292,17 +294,17 @@ func TestSearchWherePodsInteract(t *testing.T) {
 		const leader, follower = 0, 1
 		p := problemOf([]Class{{Weight: 1, Nodes: []int{0, 1}}, {Weight: 8, Nodes: []int{0, 1}}}, 1, 1)
 		p.Interacts = true
-		c := newFakeCluster(t, requestsOf(p, resources{1}, resources{1}), []resources{{8}, {8}})
+		c := newFakeCluster(t, p, requestsOf(p, resources{1}, resources{1}), []resources{{8}, {8}})
 		// Affinity: the follower goes where the leader is.
 		c.admits = func(c *fakeCluster, pod, node int) bool {
 			at := slices.Index(c.placed, leader)
 			return pod != follower || at >= 0 && c.on[at] == node
 		}
-		nodes, shortage := Search(p, c)
+		solution, shortage := Search(p, c)
 		if shortage != nil {
 			t.Fatalf("got shortage %+v; the leader first, then the follower, fits", shortage)
 		}
-		c.expectPlaced(t, p, nodes)
+		c.expectPlaced(t, p, solution.Nodes)
 	})
 }
 
@@ -368,9 +370,9 @@ func TestFill(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := &Problem{Classes: tc.classes, Pods: tc.pods, Interacts: tc.interacts}
-			c := newFakeCluster(t, requestsOf(p, tc.requests...), tc.capacity)
+			c := newFakeCluster(t, p, requestsOf(p, tc.requests...), tc.capacity)
 			c.admits = tc.admits
-			got := Fill(p, c, tc.fill)
+			got := Fill(p, c, tc.fill, nil)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("nodes (-want +got):\n%s", diff)
 			}

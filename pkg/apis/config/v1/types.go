@@ -145,8 +145,8 @@ type Score struct {
 	TCPBandwidth *float64 `json:"tcpBandwidth,omitempty"`
 
 	// CrossUnitWeight is how much two pods of different units, such as prefill and
-	// decode, talk to each other; two pods of one unit have 1. From 0 to 1;
-	// default 0.25. At 0, units are placed without regard to each other.
+	// decode, talk to each other; two pods of one unit have 1. More than 0, at most
+	// 1; default 0.25. Near 0, units are placed with hardly any regard to each other.
 	// +optional
 	CrossUnitWeight *float64 `json:"crossUnitWeight,omitempty"`
 

@@ -92,6 +92,7 @@ func validateScore(path *field.Path, score *config.Score) field.ErrorList {
 		value float64
 	}{
 		{"fabricFalloff", score.FabricFalloff},
+		{"crossUnitWeight", score.CrossUnitWeight},
 		{"sameNUMA", score.SameNUMA},
 		{"crossNUMA", score.CrossNUMA},
 	} {
@@ -99,9 +100,6 @@ func validateScore(path *field.Path, score *config.Score) field.ErrorList {
 		if !(factor.value > 0 && factor.value <= 1) { //nolint:staticcheck // see above
 			errs = append(errs, field.Invalid(path.Child(factor.name), factor.value, "must be more than 0 and at most 1"))
 		}
-	}
-	if w := score.CrossUnitWeight; !(w >= 0 && w <= 1) { //nolint:staticcheck // as above
-		errs = append(errs, field.Invalid(path.Child("crossUnitWeight"), w, "must be from 0 to 1"))
 	}
 	return errs
 }

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/podgang/podgang-scheduler/pkg/topology"
+)
+
+// nodeLists are the nodes that each class may use, by class.
+type nodeLists [][]int
+
+// regions walks the choices of a domain for every scope, the wider scopes first
+// and for each the preferred levels in order. What cannot hold the pods by the
+// sums of what its nodes have is passed over.
+type regions struct {
+	f *field
+	// leaf is called with the nodes that a choice for every scope leaves to each
+	// class, and reports whether the pods can be placed on them.
+	leaf func(nodeLists) bool
+	// leaves and work are left to be spent, on calls of leaf and on nodes looked at.
+	// cut is set when they were not enough for everything.
+	leaves, work int
+	cut          bool
+	// short is the most instructive of the scopes that found no domain.
+	short *scopeShortage
+}
+
+// The walk is bounded by a number of leaves, and by a number of nodes looked at for
+// each node, class and way of a scope that there is.
+const (
+	leavesInAll   = 64
+	workAtLeast   = 1 << 21
+	workPerChoice = 4
+)
+
+func newRegions(f *field, leaf func(nodeLists) bool) *regions {
+	ways := 0
+	for i := range f.scopes {
+		ways += len(f.scopes[i].ways)
+	}
+	return &regions{
+		f: f, leaf: leaf, leaves: leavesInAll,
+		work: max(workAtLeast, workPerChoice*ways*len(f.order)*f.size),
+	}
+}
+
+// leavesFor is the number of leaves that are worth looking at for a problem of a
+// size: fewer where each costs more.
+func (f *field) leavesFor() int {
+	pods := 0
+	for _, n := range f.count {
+		pods += n
+	}
+	return min(16, max(4, 16000/(f.size+pods+1)))
+}
+
+// walk reports whether any leaf succeeded, having tried as many as its share.
+func (r *regions) walk(at int, lists nodeLists, share int) bool {
+	for at < len(r.f.scopes) && r.f.scopes[at].free() {
+		at++
+	}
+	if at == len(r.f.scopes) {
+		r.leaves--
+		return r.leaf(lists)
+	}
+	s := &r.f.scopes[at]
+	for number := range s.ways {
+		parts := r.parts(s, number, lists)
+		found, left := false, share
+		for i, part := range parts {
+			if left <= 0 || r.leaves <= 0 || r.work <= 0 {
+				r.cut = true
+				break
+			}
+			before := r.leaves
+			if r.walk(at+1, s.narrow(number, part, lists), max(1, left/(len(parts)-i))) {
+				found = true
+			}
+			left -= before - r.leaves
+		}
+		if found {
+			return true
+		}
+	}
+	return false
+}
+
+// narrow leaves only the nodes of a part to the classes of the scope.
+func (s *scope) narrow(number int, part int32, lists nodeLists) nodeLists {
+	of := s.ways[number].of
+	narrowed := slices.Clone(lists)
+	for _, class := range s.classes {
+		nodes := make([]int, 0, len(lists[class]))
+		for _, n := range lists[class] {
+			if of[n] == part {
+				nodes = append(nodes, n)
+			}
+		}
+		narrowed[class] = nodes
+	}
+	return narrowed
+}
+
+// holding is what a part of a partition has, at most, for the pods of a scope.
+type holding struct {
+	part int32
+	// seats is the number of pods of each class that its nodes can take.
+	seats []int64
+	// inside counts the nodes of each class, to tell whether all are in the part.
+	inside []int
+	// free is the sum of what is left on its nodes.
+	free []int64
+	// shared levels are those of Split in which the part is in a domain with other
+	// pods of the gang.
+	shared int
+	// class cannot be placed whole: placed of its pods can. missing is the number of
+	// pods of all classes that have no place.
+	class, placed int
+	missing       int64
+	leftover      int64
+}
+
+// parts returns the parts in which the scope has room, those to be tried first in
+// front.
+func (r *regions) parts(s *scope, number int, lists nodeLists) []int32 {
+	p := s.way(number, r.f.size)
+	holdings := r.holdings(s, p, lists, r.f.guess)
+	var good []*holding
+	var best *holding
+	for i := range holdings {
+		h := &holdings[i]
+		r.f.judge(s, h, lists)
+		if h.missing == 0 {
+			good = append(good, h)
+		} else if best == nil || h.missing < best.missing {
+			best = h
+		}
+	}
+	if len(good) == 0 && number == len(s.Preferred) {
+		r.noteShort(s, p, best)
+	}
+	r.draw(s, p, good, lists)
+	slices.SortStableFunc(good, func(a, b *holding) int {
+		return cmp.Or(
+			cmp.Compare(b.shared, a.shared),
+			cmp.Compare(a.leftover, b.leftover),
+			cmp.Compare(p.names[a.part], p.names[b.part]))
+	})
+	parts := make([]int32, len(good))
+	for i, h := range good {
+		parts[i] = h.part
+	}
+	return parts
+}
+
+// holdings sums up the nodes of each part.
+func (r *regions) holdings(s *scope, p *partition, lists nodeLists, limit [][]int32) []holding {
+	classes := len(r.f.count)
+	resources := 0
+	if len(r.f.free) > 0 {
+		resources = len(r.f.free[0])
+	}
+	holdings := make([]holding, len(p.domain))
+	seats, inside := make([]int64, classes*len(holdings)), make([]int, classes*len(holdings))
+	free := make([]int64, resources*len(holdings))
+	for i := range holdings {
+		holdings[i] = holding{
+			part: int32(i), seats: seats[i*classes : (i+1)*classes], inside: inside[i*classes : (i+1)*classes],
+			free: free[i*resources : (i+1)*resources],
+		}
+	}
+	counted := make([]bool, r.f.size)
+	for _, class := range r.f.order {
+		ours := slices.Contains(s.classes, class)
+		r.work -= len(lists[class])
+		for _, n := range lists[class] {
+			if p.of[n] == topology.None {
+				continue
+			}
+			h := &holdings[p.of[n]]
+			h.inside[class]++
+			if ours {
+				h.seats[class] += int64(limit[class][n])
+			}
+			if !counted[n] {
+				counted[n] = true
+				for res := range h.free {
+					h.free[res] += max(r.f.free[n][res], 0)
+				}
+			}
+		}
+	}
+	return holdings
+}
+
+// judge works out how many pods of the scope have no place in a part, at least. The
+// pods of other scopes count too if they have no nodes elsewhere.
+func (f *field) judge(s *scope, h *holding, lists nodeLists) {
+	h.class = -1
+	need := make([]int64, len(h.free))
+	short := func(class int, missing int64) {
+		h.missing += missing
+		if h.class < 0 {
+			h.class, h.placed = class, f.count[class]-int(missing)
+		}
+	}
+	for _, class := range f.order {
+		ours := slices.Contains(s.classes, class)
+		if !ours && (h.inside[class] == 0 || h.inside[class] < len(lists[class])) {
+			continue
+		}
+		pods := int64(f.count[class])
+		if ours && h.seats[class] < pods {
+			short(class, pods-h.seats[class])
+		}
+		var most int64
+		for res, amount := range f.p.Classes[class].Requests {
+			if res >= len(need) || amount <= 0 {
+				continue
+			}
+			need[res] += amount * pods
+			if over := need[res] - h.free[res]; over > 0 {
+				most = max(most, min(pods, (over+amount-1)/amount))
+			}
+		}
+		if most > 0 && (!ours || h.seats[class] >= pods) {
+			short(class, most)
+		}
+	}
+	h.leftover = h.seats[s.classes[0]] - int64(f.count[s.classes[0]])
+}
+
+// draw counts the levels in which each part is close to other pods of the gang:
+// bound ones, and those whose domain has been chosen before.
+func (r *regions) draw(s *scope, p *partition, parts []*holding, lists nodeLists) {
+	if len(parts) < 2 || len(r.f.p.Split) == 0 {
+		return
+	}
+	others := r.others(s, lists)
+	if len(others) == 0 {
+		return
+	}
+	byPart := make([]*holding, len(p.domain))
+	for _, h := range parts {
+		byPart[h.part] = h
+	}
+	for _, level := range r.f.p.Split {
+		there := countDomains(level, others)
+		done := make([]bool, len(byPart))
+		for _, n := range lists[s.classes[0]] {
+			part := p.of[n]
+			if part == topology.None || byPart[part] == nil || done[part] {
+				continue
+			}
+			if d := domainOf(level, n); d != topology.None && there[d] > 0 {
+				byPart[part].shared++
+				done[part] = true
+			}
+		}
+	}
+}
+
+// others returns the nodes where other pods of the gang are, or will be.
+func (r *regions) others(s *scope, lists nodeLists) []int {
+	var nodes []int
+	for _, pin := range r.f.pins {
+		nodes = append(nodes, pin.Member.Node)
+	}
+	for _, class := range r.f.order {
+		if !slices.Contains(s.classes, class) && len(lists[class]) < len(r.f.nodes[class]) {
+			nodes = append(nodes, lists[class]...)
+		}
+	}
+	if len(nodes) == 0 {
+		nodes = r.f.p.Near
+	}
+	return nodes
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"slices"
+
+	"github.com/podgang/podgang-scheduler/pkg/topology"
+)
+
+// scopeShortage is a scope without a domain that has room for it.
+type scopeShortage struct {
+	scope    *scope
+	shortage Shortage
+}
+
+// noteShort keeps the shortage of the narrowest scope that found no domain, and of
+// that the one that came nearest.
+func (r *regions) noteShort(s *scope, p *partition, best *holding) {
+	shortage := Shortage{Class: s.classes[0], Wanted: r.f.count[s.classes[0]], Scope: -1, Domain: topology.None}
+	if s.Required != nil {
+		shortage.Scope = s.index
+	}
+	if best != nil {
+		shortage.Class, shortage.Placed, shortage.Wanted = best.class, best.placed, r.f.count[best.class]
+		shortage.Domain = p.domain[best.part]
+	}
+	was := r.short
+	if was == nil || s.index > was.scope.index ||
+		s.index == was.scope.index && shortage.Wanted-shortage.Placed < was.shortage.Wanted-was.shortage.Placed {
+		r.short = &scopeShortage{scope: s, shortage: shortage}
+	}
+}
+
+// screen returns the shortage of a problem that cannot be solved by the sums of
+// what the nodes have: of a class alone, of all together, or of one scope.
+func (f *field) screen() *Shortage {
+	for _, class := range f.order {
+		seats := 0
+		for _, n := range f.nodes[class] {
+			seats += int(f.limit[class][n])
+		}
+		if seats < f.count[class] {
+			return &Shortage{
+				Class: class, Placed: seats, Wanted: f.count[class],
+				Alone: true, Scope: -1, Domain: topology.None,
+			}
+		}
+	}
+	if len(f.order) == 0 {
+		return nil
+	}
+	r := newRegions(f, nil)
+	all := scope{Scope: &Scope{}, index: -1, classes: f.order, ways: make([]*partition, 1)}
+	if len(r.parts(&all, 0, f.nodes)) == 0 {
+		return &r.short.shortage
+	}
+	for i := range f.scopes {
+		if s := &f.scopes[i]; s.Required != nil && len(r.parts(s, len(s.Preferred), f.nodes)) == 0 {
+			return &r.short.shortage
+		}
+	}
+	return nil
+}
+
+// blame makes the shortage of a class that found no place for some of its pods,
+// given the node of one that did, -1 for none. Where the class is confined, the
+// widest scope that confines it is named.
+func (f *field) blame(class, placed, node int) Shortage {
+	shortage := Shortage{Class: class, Placed: placed, Wanted: f.count[class], Scope: -1, Domain: topology.None}
+	for i := range f.scopes {
+		s := &f.scopes[i]
+		if s.Required == nil || !slices.Contains(s.classes, class) {
+			continue
+		}
+		shortage.Scope = s.index
+		if node >= 0 {
+			shortage.Domain = s.requiredOf(node)
+		}
+		break
+	}
+	return shortage
+}

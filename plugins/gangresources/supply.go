@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangresources
+
+import (
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/utils/ptr"
+
+	"github.com/podgang/podgang-scheduler/pkg/devices"
+)
+
+// Want is what a request asks for, apart from the number.
+type Want struct {
+	// Class is a DeviceClass, Selectors are those of the request besides.
+	Class     string
+	Selectors []resourceapi.DeviceSelector
+}
+
+// plenty is the supply of a device that several claims may share.
+const plenty = 1 << 20
+
+// Supply returns how many devices of a sort a node has, and how many of them can be
+// had now. Neither is too low: of devices that share counters each is counted, one
+// that several claims may share counts as plenty, and those of pools that are not
+// tied to one node count for every node.
+func (s *Session) Supply(node string, want Want) (total, free int64) {
+	class, err := s.plugin.manager.DeviceClasses().Get(want.Class)
+	if err != nil {
+		return 0, 0
+	}
+	shareable := 0
+	meant := func(slice *resourceapi.ResourceSlice) []bool {
+		wanted := s.plugin.classifier.Wanted(slice, class, want.Selectors)
+		for i := range wanted {
+			if wanted[i] && ptr.Deref(slice.Spec.Devices[i].AllowMultipleAllocations, false) {
+				shareable++
+			}
+		}
+		return wanted
+	}
+	all, left := s.inventory.Count(node, s.ledger, meant)
+	common := s.inventory.Shared(meant)
+	if shareable > 0 {
+		return plenty, plenty
+	}
+	return int64(all + common), int64(left + common)
+}
+
+// Nature is what sort of device a request gets.
+type Nature struct {
+	// Accelerators is how many accelerators each device is.
+	Accelerators float64
+	// RDMA: each is an RDMA device. Channel: each is an IMEX channel.
+	RDMA, Channel bool
+}
+
+// Nature returns what a request gets, judged by the first device of the cluster that
+// it would take. ok is false when there is none.
+func (s *Session) Nature(want Want) (nature Nature, ok bool) {
+	class, err := s.plugin.manager.DeviceClasses().Get(want.Class)
+	if err != nil {
+		return Nature{}, false
+	}
+	slices, err := s.plugin.manager.ResourceSlices().ListWithDeviceTaintRules()
+	if err != nil {
+		return Nature{}, false
+	}
+	for _, slice := range slices {
+		for i, wanted := range s.plugin.classifier.Wanted(slice, class, want.Selectors) {
+			if !wanted {
+				continue
+			}
+			driver, device := slice.Spec.Driver, &slice.Spec.Devices[i]
+			return Nature{
+				Accelerators: devices.Accelerators(driver, device),
+				RDMA:         devices.IsRDMA(driver, device),
+				Channel:      devices.IsChannel(driver, device),
+			}, true
+		}
+	}
+	return Nature{}, false
+}
+
+// ClassOfResource returns the DeviceClass whose devices stand for an extended
+// resource, "" if there is none.
+func (s *Session) ClassOfResource(name v1.ResourceName) string {
+	if class := s.plugin.manager.DeviceClassResolver().GetDeviceClass(name); class != nil {
+		return class.Name
+	}
+	return ""
+}
+
+// Loci returns where the accelerators and the RDMA devices are that a pod has: what
+// the allocation has chosen for it, nil for none, and what its claims have in the API.
+func (s *Session) Loci(pod *v1.Pod, chosen *Allocation) (accelerators, nics []devices.Locus) {
+	add := func(allocation *resourceapi.AllocationResult) {
+		if allocation == nil {
+			return
+		}
+		for i := range allocation.Devices.Results {
+			result := &allocation.Devices.Results[i]
+			device := s.inventory.Device(result.Driver, result.Pool, result.Device)
+			if device == nil || ptr.Deref(result.AdminAccess, false) {
+				continue
+			}
+			accelerators, nics = file(result.Driver, device, accelerators, nics)
+		}
+	}
+	if chosen != nil {
+		for _, signal := range chosen.signals {
+			add(signal.claim.Status.Allocation)
+		}
+	}
+	for i := range pod.Spec.ResourceClaims {
+		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+		if err != nil || name == nil {
+			continue
+		}
+		claim, err := s.plugin.manager.ResourceClaims().Get(pod.Namespace, *name)
+		if err != nil || chosen.has(claim) {
+			continue
+		}
+		allocation := claim.Status.Allocation
+		if allocation == nil {
+			allocation = s.plugin.manager.ResourceClaims().GetPendingAllocation(claim.UID)
+		}
+		add(allocation)
+	}
+	return accelerators, nics
+}
+
+// has reports whether the allocation has chosen devices for the claim.
+func (a *Allocation) has(claim *resourceapi.ResourceClaim) bool {
+	if a == nil {
+		return false
+	}
+	for _, signal := range a.signals {
+		if signal.uid == claim.UID {
+			return true
+		}
+	}
+	return false
+}
+
+// NodeLoci returns where the accelerators and the RDMA devices of a node are.
+func (s *Session) NodeLoci(node string) (accelerators, nics []devices.Locus) {
+	s.inventory.OnNode(node, func(driver string, device *resourceapi.Device) {
+		accelerators, nics = file(driver, device, accelerators, nics)
+	})
+	return accelerators, nics
+}
+
+func file(driver string, device *resourceapi.Device, accelerators, nics []devices.Locus) (_, _ []devices.Locus) {
+	switch {
+	case devices.Accelerators(driver, device) > 0:
+		accelerators = append(accelerators, devices.LocusOf(driver, device))
+	case devices.IsRDMA(driver, device):
+		nics = append(nics, devices.LocusOf(driver, device))
+	}
+	return accelerators, nics
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podgang
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/podgang/podgang-scheduler/pkg/apis/config"
+	"github.com/podgang/podgang-scheduler/pkg/devices"
+	"github.com/podgang/podgang-scheduler/pkg/score"
+	"github.com/podgang/podgang-scheduler/pkg/topology"
+)
+
+// landscape knows the topology of the cluster from one plan to the next. It belongs
+// to the goroutine of the scheduling cycle.
+type landscape struct {
+	index   *topology.Index
+	ladders []topology.Ladder
+	model   score.Model
+	// slices is the generation of ResourceSlices that attributes were read from.
+	slices int64
+}
+
+// placementGroup is an attribute of NICs that tells, on Azure, what no node label
+// does: between two groups RDMA does not work.
+const placementGroup = "azure.dra.net/placementGroupId"
+
+func newLandscape(args *config.PodGangArgs) *landscape {
+	return &landscape{index: topology.NewIndex(), ladders: laddersOf(args.Fabrics), model: modelOf(&args.Score), slices: -1}
+}
+
+// laddersOf returns the fabrics of the arguments, and after them the built-in ones
+// of other names.
+func laddersOf(fabrics []config.Fabric) []topology.Ladder {
+	var ladders []topology.Ladder
+	for i := range fabrics {
+		ladders = append(ladders, topology.Ladder{
+			Name: fabrics[i].Name, Keys: fabrics[i].Levels, NVLink: fabrics[i].NVLinkLevels,
+			StrictTop: fabrics[i].StrictTop, Tiers: fabrics[i].Bandwidths,
+		})
+	}
+	for _, ladder := range topology.DefaultLadders() {
+		if !slices.ContainsFunc(fabrics, func(f config.Fabric) bool { return f.Name == ladder.Name }) {
+			ladders = append(ladders, ladder)
+		}
+	}
+	return ladders
+}
+
+// modelOf returns the model of the score.
+func modelOf(args *config.Score) score.Model {
+	return score.Model{
+		NVLink: args.NVLinkBandwidth, Tiers: args.FabricBandwidths, Next: args.FabricFalloff, TCP: args.TCPBandwidth,
+		UnitWeight: args.CrossUnitWeight, UnitCap: args.CrossUnitBandwidth,
+	}
+}
+
+// sync takes note of the nodes of a snapshot, once at the start of a plan.
+func (l *landscape) sync(nodes []fwk.NodeInfo) {
+	l.index.Sync(len(nodes), func(i int) *v1.Node { return nodes[i].Node() })
+}
+
+// readSlices takes note of what attributes of devices tell about topology. The
+// generation changes whenever ResourceSlices do.
+func (l *landscape) readSlices(generation int64, list func() ([]*resourceapi.ResourceSlice, error)) error {
+	if generation == l.slices {
+		return nil
+	}
+	all, err := list()
+	if err != nil {
+		return err
+	}
+	groups := make(map[string]string)
+	for _, slice := range all {
+		if slice.Spec.NodeName == nil {
+			continue
+		}
+		for i := range slice.Spec.Devices {
+			if group := devices.Text(slice.Spec.Driver, &slice.Spec.Devices[i], placementGroup); group != "" {
+				groups[*slice.Spec.NodeName] = group
+				break
+			}
+		}
+	}
+	l.index.Overlay(placementGroup, groups)
+	l.slices = generation
+	return nil
+}
+
+// terrain is what the landscape looks like for one gang.
+type terrain struct {
+	facts []score.Facts
+	// split are the levels to keep pods close by, broad to narrow.
+	split []*topology.Level
+	model *score.Model
+	// fabric names the ladder, "" if no eligible node carries a label of one.
+	fabric string
+}
+
+// terrain returns the facts of all nodes for a gang that can use the eligible ones.
+func (l *landscape) terrain(count int, eligible func(i int) bool) *terrain {
+	model := l.model
+	ladder, labelled := l.index.Ladder(l.ladders, eligible)
+	model.Labelled, model.StrictTop = labelled, ladder.StrictTop
+	if len(ladder.Tiers) > 0 {
+		model.Tiers = ladder.Tiers
+	}
+	var fabric []*topology.Level
+	for _, key := range ladder.Keys {
+		fabric = append(fabric, l.index.Level(key))
+	}
+	t := &terrain{
+		facts:  score.FactsOf(count, l.index.Level(topology.NVLinkKey), fabric),
+		model:  &model,
+		fabric: ladder.Name,
+	}
+	for _, level := range slices.Backward(fabric) {
+		t.split = append(t.split, level)
+	}
+	if nvlink := l.index.NVLink(ladder.NVLink); len(nvlink.Values) > 0 {
+		t.split = append(t.split, nvlink)
+	}
+	return t
+}

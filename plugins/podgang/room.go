@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podgang
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/podgang/podgang-scheduler/plugins/gangresources"
+
+	"github.com/podgang/podgang-scheduler/pkg/devices"
+)
+
+// column is one resource that the search counts.
+type column struct {
+	// resource is a resource of nodes; empty for devices.
+	resource v1.ResourceName
+	want     gangresources.Want
+}
+
+// equal reports whether both are the same resource.
+func (c column) equal(other column) bool {
+	return c.resource == other.resource && c.want.Class == other.want.Class &&
+		devices.SelectorKey(c.want.Selectors) == devices.SelectorKey(other.want.Selectors)
+}
+
+// unlimited is the amount of a resource that only the filters know about.
+const unlimited = int64(1) << 60
+
+// room is what nodes have and what classes ask for, resource by resource.
+type room struct {
+	columns []column
+}
+
+// add makes sure that there is a column for everything that a class asks for.
+func (r *room) add(d *demand) {
+	for name := range d.requests {
+		r.columnOf(column{resource: name})
+	}
+	r.columnOf(column{resource: v1.ResourcePods})
+	for i := range d.devices {
+		r.columnOf(column{want: d.devices[i].want})
+	}
+}
+
+// columnOf returns the index of a column, a new one if there is none like it.
+func (r *room) columnOf(c column) int {
+	if at := slices.IndexFunc(r.columns, c.equal); at >= 0 {
+		return at
+	}
+	r.columns = append(r.columns, c)
+	return len(r.columns) - 1
+}
+
+// settle orders the columns, so that nothing depends on the order of a map.
+func (r *room) settle() {
+	slices.SortFunc(r.columns, func(a, b column) int {
+		return compareColumns(a, b)
+	})
+}
+
+func compareColumns(a, b column) int {
+	for _, pair := range [][2]string{
+		{string(a.resource), string(b.resource)}, {a.want.Class, b.want.Class},
+		{devices.SelectorKey(a.want.Selectors), devices.SelectorKey(b.want.Selectors)},
+	} {
+		if pair[0] != pair[1] {
+			if pair[0] < pair[1] {
+				return -1
+			}
+			return 1
+		}
+	}
+	return 0
+}
+
+// requests returns the amounts that one pod asks for, by column.
+func (r *room) requests(d *demand) []int64 {
+	amounts := make([]int64, len(r.columns))
+	for name, quantity := range d.requests {
+		if name == v1.ResourceCPU {
+			amounts[r.columnOf(column{resource: name})] += quantity.MilliValue()
+		} else {
+			amounts[r.columnOf(column{resource: name})] += quantity.Value()
+		}
+	}
+	amounts[r.columnOf(column{resource: v1.ResourcePods})]++
+	for i := range d.devices {
+		amounts[r.columnOf(column{want: d.devices[i].want})] += d.devices[i].count
+	}
+	return amounts
+}
+
+// stock returns what a node has left, and what it would have if it were empty.
+// Nominated are the pods that are on their way to it.
+func (r *room) stock(session *gangresources.Session, node fwk.NodeInfo, nominated []fwk.PodInfo) (free, total []int64) {
+	free, total = make([]int64, len(r.columns)), make([]int64, len(r.columns))
+	for i, c := range r.columns {
+		if c.resource == "" {
+			total[i], free[i] = session.Supply(node.Node().Name, c.want)
+			continue
+		}
+		total[i] = amountOf(node.GetAllocatable(), c.resource)
+		used := amountOf(node.GetRequested(), c.resource)
+		switch {
+		case c.resource == v1.ResourcePods:
+			total[i] = int64(node.GetAllocatable().GetAllowedPodNumber())
+			used = int64(len(node.GetPods()))
+		case total[i] == 0:
+			if _, known := node.GetAllocatable().GetScalarResources()[c.resource]; !known && isScalar(c.resource) {
+				// Devices stand for it, or nobody counts it.
+				total[i], free[i] = r.extended(session, node.Node().Name, c.resource)
+				continue
+			}
+		}
+		for _, pod := range nominated {
+			used += requestOf(pod.GetPod(), c.resource)
+		}
+		free[i] = max(0, total[i]-used)
+	}
+	return free, total
+}
+
+// extended returns how much there is of an extended resource that the node itself
+// does not have.
+func (r *room) extended(session *gangresources.Session, node string, name v1.ResourceName) (total, free int64) {
+	if class := session.ClassOfResource(name); class != "" {
+		return session.Supply(node, gangresources.Want{Class: class})
+	}
+	return unlimited, unlimited
+}
+
+func isScalar(name v1.ResourceName) bool {
+	switch name {
+	case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourcePods:
+		return false
+	}
+	return true
+}
+
+func amountOf(r fwk.Resource, name v1.ResourceName) int64 {
+	switch name {
+	case v1.ResourceCPU:
+		return r.GetMilliCPU()
+	case v1.ResourceMemory:
+		return r.GetMemory()
+	case v1.ResourceEphemeralStorage:
+		return r.GetEphemeralStorage()
+	}
+	return r.GetScalarResources()[name]
+}
+
+func requestOf(pod *v1.Pod, name v1.ResourceName) int64 {
+	if name == v1.ResourcePods {
+		return 1
+	}
+	quantity := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})[name]
+	if name == v1.ResourceCPU {
+		return quantity.MilliValue()
+	}
+	return quantity.Value()
+}
+
+// lacks says what a node has too little of for one pod, "" for nothing. The words
+// are those of the filters.
+func (r *room) lacks(requests, free, total []int64) string {
+	for i, c := range r.columns {
+		switch {
+		case requests[i] == 0 || requests[i] <= free[i]:
+		case c.resource == v1.ResourcePods:
+			return "Too many pods"
+		case c.resource != "":
+			return "Insufficient " + string(c.resource)
+		case total[i] == 0:
+			return "no " + c.want.Class
+		default:
+			return fmt.Sprintf("cannot allocate all claims, %d of %d %s free", free[i], total[i], c.want.Class)
+		}
+	}
+	return ""
+}
