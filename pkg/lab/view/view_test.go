@@ -82,6 +82,19 @@ ns/free   none allocated  c (waits)
 	}
 }
 
+func TestManyDevicesOfAClaimAreShortened(t *testing.T) {
+	s := &State{Claims: example().Claims[:1]}
+	results := &s.Claims[0].Status.Allocation.Devices.Results
+	for _, want := range []string{"n1/gpu-0", "n1/gpu-0, n1/gpu-0", "n1/gpu-0, n1/gpu-0, n1/gpu-0, n1/gpu-0", "n1/gpu-0, n1/gpu-0, n1/gpu-0 and 5 more"} {
+		var b strings.Builder
+		s.PrintClaims(&b)
+		if !strings.Contains(b.String(), "  "+want+"  a\n") {
+			t.Errorf("%d devices are printed as\n%swant %s", len(*results), b.String(), want)
+		}
+		*results = append(*results, *results...)
+	}
+}
+
 func TestDomainsAreCountedForGangsWithAPodInOne(t *testing.T) {
 	s := example()
 	s.Pods = append(s.Pods, pod("e", "n2", corev1.PodRunning), pod("f", "n3", corev1.PodRunning))
