@@ -239,17 +239,6 @@ func (s *scenario) lies(key, want string, pods ...string) {
 	}
 }
 
-// inDomain checks that the pods are in this domain.
-func (s *scenario) inDomain(key, want string, pods ...string) {
-	s.t.Helper()
-	s.bound(pods...)
-	for name, got := range s.valuesOf(key, pods...) {
-		if got != want {
-			s.t.Errorf("pod %s is in %q, want %s %s", name, got, key, want)
-		}
-	}
-}
-
 // scoreTolerance is how far a score may be from that of the model.
 const scoreTolerance = 0.0005
 

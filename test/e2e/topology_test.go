@@ -31,6 +31,17 @@ func (s *scenario) rack(name string, n int, opts ...nodeOption) []string {
 	return list
 }
 
+// inRack waits until the pods are bound, and checks that all are in this rack.
+func (s *scenario) inRack(want string, pods ...string) {
+	s.t.Helper()
+	s.bound(pods...)
+	for name, got := range s.valuesOf(rackKey, pods...) {
+		if got != want {
+			s.t.Errorf("pod %s is in rack %q, want %s", name, got, want)
+		}
+	}
+}
+
 // apart keeps the pods of a gang on nodes of their own.
 func apart(p *corev1.Pod) {
 	p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
@@ -63,7 +74,7 @@ func TestConstraintBelowTheTop(t *testing.T) {
 			a, b := names("a", 4), names("b", 4)
 			s.gangWith("g", func(pg *v1alpha1.PodGang) { tc.change(&pg.Spec) }, group("a", 4, a...), group("b", 4, b...))
 			s.manyPods(append(b, a...), of("g"), inRoom(s.ns), slot)
-			s.inDomain(rackKey, "r2", a...)
+			s.inRack("r2", a...)
 			s.lies(rackKey, "2+2", b...)
 		})
 	}
@@ -109,7 +120,7 @@ func TestPreferredRackWithRoomIsChosen(t *testing.T) {
 	}
 	s.rack("r3", 2)
 	pods := s.packedGang("g", 2, "", rackKey, inRoom(s.ns), slot, apart)
-	s.inDomain(rackKey, "r3", pods...)
+	s.inRack("r3", pods...)
 	s.lies(corev1.LabelHostname, "1+1", pods...)
 }
 
@@ -130,7 +141,7 @@ func TestReplacementWaitsForItsDomain(t *testing.T) {
 			s := newScenario(t, gatedLab)
 			s.rack("r1", 3)
 			pods := s.packedGang("g", 3, rackKey, "", inRoom(s.ns), slot)
-			s.inDomain(rackKey, "r1", pods...)
+			s.inRack("r1", pods...)
 			s.rack("r2", 3)
 			node := s.getPod("g-0").Spec.NodeName
 			s.deletePods("g-0")
@@ -144,7 +155,7 @@ func TestReplacementWaitsForItsDomain(t *testing.T) {
 			s.marker()
 			s.neverBound("g-0")
 			s.deletePods("other")
-			s.inDomain(rackKey, "r1", pods...)
+			s.inRack("r1", pods...)
 		})
 	}
 }
@@ -168,7 +179,7 @@ func TestExtrasStayInTheDomain(t *testing.T) {
 			s.waits([]string{name}, rackKey)
 		}
 	}
-	s.inDomain(rackKey, "r1", bound...)
+	s.inRack("r1", bound...)
 }
 
 // A replacement of one gang and a new gang want the same node: while the first is being
