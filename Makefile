@@ -35,7 +35,7 @@ GOLANGCI_LINT := $(BIN)/tools/golangci-lint
 
 .PHONY: help
 help: ## Show this list.
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # The Go build cache knows what is out of date, so the commands are always built.
 .PHONY: build
@@ -75,6 +75,16 @@ DURATION ?= 10m
 chaos: build ## Test under faults: make chaos SEED=7 DURATION=2m (random, 10m).
 	$(GO) test -c -o $(BIN)/chaos.test ./test/chaos
 	cd test/chaos && $(BIN)/chaos.test -test.run '^TestChaos$$' -test.timeout 0 -seed=$(SEED) -duration=$(DURATION)
+
+# One core, as a scheduling cycle has. Elapsed time includes whatever else the
+# machine is doing, CPU time does not.
+BENCH_TABLE := /^Benchmark/ { for (i = 3; i < NF; i += 2) v[$$(i+1)] = $$i; \
+	printf "%-28s %9.1f ms %9.1f ms %10d %14.1f\n", substr($$1, 15), v["ns/op"] / 1e6, v["cpu-ms/op"], v["allocs/op"], v["allocs/(node+pod)"] } \
+	/FAIL|panic|shortage/
+.PHONY: bench-placement
+bench-placement: ## Measure plans of large gangs with devices, on one core.
+	@printf '%-28s %12s %12s %10s %14s\n' plan elapsed CPU allocations 'per node+pod'
+	@$(GO) test -run '^$$' -bench '^BenchmarkPlan$$' -cpu 1 -benchtime 20x ./pkg/placement | awk '$(BENCH_TABLE)'
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Check style, formatting, import direction and suspicious code.

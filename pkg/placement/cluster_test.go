@@ -20,6 +20,8 @@ type fakeCluster struct {
 	// requests of each pod, free resources of each node.
 	requests []resources
 	free     []resources
+	// requestsOfClass are those of classes that have no pods.
+	requestsOfClass map[int]resources
 	// admits is asked besides the capacities, nil for yes.
 	admits func(c *fakeCluster, pod, node int) bool
 
@@ -40,13 +42,13 @@ func newFakeCluster(t rapid.TB, p *Problem, requests, capacity []resources) *fak
 
 // Count looks at the capacities alone.
 func (c *fakeCluster) Count(class, node int) int {
-	pod := slices.Index(c.p.Pods, class)
-	if pod < 0 {
-		return 0
+	requests := c.requestsOfClass[class]
+	if pod := slices.Index(c.p.Pods, class); pod >= 0 {
+		requests = c.requests[pod]
 	}
 	c.counted++
 	most := 1000
-	for kind, amount := range c.requests[pod] {
+	for kind, amount := range requests {
 		if amount > 0 {
 			most = min(most, c.free[node][kind]/amount)
 		}

@@ -27,6 +27,8 @@ type field struct {
 	rank  [][]int32
 	// free is what is left on each node; nil if that is not known.
 	free [][]int64
+	// facts are what the score needs to know of each node.
+	facts []score.Facts
 	// limit is the number of pods of a class that a node can take at most, guess the
 	// same as far as refusals have taught. Limit is proof, guess is not.
 	limit, guess [][]int32
@@ -71,7 +73,7 @@ func newField(p *Problem, cluster Cluster) *field {
 			f.companions[c.Class] = f.limitsOf(c.Class, nodesOf(c.Class), cluster.Count)
 		}
 	}
-	f.scopes = scopesOf(p, f.pins, f.count, true)
+	f.scopes = scopesOf(p, f.pins, f.order, true)
 	f.note()
 	return f
 }
@@ -98,7 +100,7 @@ func newEmptyField(p *Problem) *field {
 	f.prepare(eligible, func(class, node int) int {
 		return fits(f.free[node], p.Classes[class].Requests, f.count[class])
 	})
-	f.scopes = scopesOf(p, nil, f.count, false)
+	f.scopes = scopesOf(p, nil, f.order, false)
 	f.note()
 	return f
 }
@@ -141,8 +143,12 @@ func (f *field) limitsOf(class int, nodes []int, count func(class, node int) int
 	return limits
 }
 
-// note lists the levels and the domains of Near.
+// note lists the facts, the levels and the domains of Near.
 func (f *field) note() {
+	f.facts = make([]score.Facts, len(f.p.Nodes))
+	for n := range f.p.Nodes {
+		f.facts[n] = f.p.Nodes[n].Facts
+	}
 	add := func(level *topology.Level) {
 		if level != nil && !slices.Contains(f.levels, level) {
 			f.levels = append(f.levels, level)
@@ -226,13 +232,4 @@ func (f *field) kinds(count []int) []score.Kind {
 		kinds[k] = score.Kind{Count: count[class], G: c.G, Unit: c.Unit, Domain: c.Domain, RDMA: c.RDMA, Requests: c.Requests}
 	}
 	return kinds
-}
-
-// facts returns what the score needs to know of each node.
-func (f *field) facts() []score.Facts {
-	facts := make([]score.Facts, len(f.p.Nodes))
-	for n := range f.p.Nodes {
-		facts[n] = f.p.Nodes[n].Facts
-	}
-	return facts
 }

@@ -25,7 +25,8 @@ type Problem struct {
 	// Pins are the members that are bound already.
 	Pins []Pin
 	// Split are levels that are used to keep pods close where no scope says how,
-	// broad to narrow: the fabric, then NVLink domains.
+	// broad to narrow: the fabric, then NVLink domains if the gang uses NVLink between
+	// nodes.
 	Split []*topology.Level
 	// Model rates placements. Nil: every placement is as good as another.
 	Model *score.Model

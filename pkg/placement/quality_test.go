@@ -43,7 +43,9 @@ func examine(t rapid.TB, tc gangCase, slack int, search func(*Problem, Cluster) 
 func TestSearchObeysScopesAndFindsAPlacementExactlyWhenThereIsOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tc := drawGang(func(n int, what string) int { return rapid.IntRange(0, n-1).Draw(t, what) })
-		examine(t, tc, rapid.IntRange(0, 1).Draw(t, "slack"), Search)
+		slack := rapid.IntRange(0, 1).Draw(t, "slack")
+		examine(t, tc, slack, Search)
+		examine(t, tc, slack, searchByRegions)
 	})
 }
 

@@ -111,8 +111,9 @@ type holding struct {
 	seats []int64
 	// inside counts the nodes of each class, to tell whether all are in the part.
 	inside []int
-	// free is the sum of what is left on its nodes.
-	free []int64
+	// free is the sum of what is left on its nodes, joint that of scope.joint.
+	free  []int64
+	joint []int64
 	// shared levels are those of Split in which the part is in a domain with other
 	// pods of the gang.
 	shared int
@@ -166,10 +167,12 @@ func (r *regions) holdings(s *scope, p *partition, lists nodeLists, limit [][]in
 	holdings := make([]holding, len(p.domain))
 	seats, inside := make([]int64, classes*len(holdings)), make([]int, classes*len(holdings))
 	free := make([]int64, resources*len(holdings))
+	joint := s.together(r.f)
+	sums := make([]int64, len(joint)*len(holdings))
 	for i := range holdings {
 		holdings[i] = holding{
 			part: int32(i), seats: seats[i*classes : (i+1)*classes], inside: inside[i*classes : (i+1)*classes],
-			free: free[i*resources : (i+1)*resources],
+			free: free[i*resources : (i+1)*resources], joint: sums[i*len(joint) : (i+1)*len(joint)],
 		}
 	}
 	counted := make([]bool, r.f.size)
@@ -189,6 +192,9 @@ func (r *regions) holdings(s *scope, p *partition, lists nodeLists, limit [][]in
 				counted[n] = true
 				for res := range h.free {
 					h.free[res] += max(r.f.free[n][res], 0)
+				}
+				for j := range joint {
+					h.joint[j] += int64(joint[j][n])
 				}
 			}
 		}
@@ -228,6 +234,14 @@ func (f *field) judge(s *scope, h *holding, lists nodeLists) {
 		}
 		if most > 0 && (!ours || h.seats[class] >= pods) {
 			short(class, most)
+		}
+	}
+	if pods := int64(f.count[s.classes[0]]); h.missing == 0 {
+		for j, seats := range h.joint {
+			if pods += int64(f.count[s.classes[j+1]]); pods > seats {
+				short(s.classes[j+1], min(pods-seats, int64(f.count[s.classes[j+1]])))
+				break
+			}
 		}
 	}
 	h.leftover = h.seats[s.classes[0]] - int64(f.count[s.classes[0]])

@@ -14,7 +14,7 @@ import (
 type scope struct {
 	*Scope
 	index int
-	// classes are those of the scope that have pods.
+	// classes are those of the scope that have pods, heaviest first.
 	classes []int
 	// depth is the number of scopes that contain this one.
 	depth int
@@ -27,6 +27,9 @@ type scope struct {
 	// ways are the partitions of the nodes by each of the preferred levels and by
 	// Required alone, made when first needed.
 	ways []*partition
+	// joint is, for each number of its first classes from two on, how many pods of
+	// all of them each node can take, at most; made when first needed.
+	joint [][]int32
 }
 
 // partition divides nodes into parts, of which a scope takes one.
@@ -41,15 +44,15 @@ type partition struct {
 
 // scopesOf prepares the scopes that have pods. Without preferences only what is
 // required is seen.
-func scopesOf(p *Problem, pins []Pin, count []int, preferences bool) []scope {
+func scopesOf(p *Problem, pins []Pin, order []int, preferences bool) []scope {
 	var scopes []scope
 	for i := range p.Scopes {
 		s := scope{Scope: &p.Scopes[i], index: i}
 		if !preferences {
 			s.Scope = &Scope{Name: p.Scopes[i].Name, Required: p.Scopes[i].Required}
 		}
-		for class, n := range count {
-			if n > 0 && slices.Contains(p.Classes[class].Scopes, i) {
+		for _, class := range order {
+			if slices.Contains(p.Classes[class].Scopes, i) {
 				s.classes = append(s.classes, class)
 			}
 		}
@@ -134,7 +137,7 @@ func (s *scope) divide(number, size int) *partition {
 	held := topology.None
 	if number < len(s.Preferred) {
 		level = s.Preferred[number]
-		one := true
+		var one bool
 		if held, one = oneDomain(level, s.pins); !one {
 			// Bound members have missed this level already.
 			for n := range part.of {
@@ -178,6 +181,31 @@ func (s *scope) nameOf(key [2]int32, level *topology.Level) string {
 		names = append(names, level.Values[key[1]])
 	}
 	return strings.Join(names, "\x00")
+}
+
+// together returns joint. A node takes no more pods of several classes than if each
+// asked for the least that any of them does of every resource.
+func (s *scope) together(f *field) [][]int32 {
+	if s.joint != nil || f.free == nil || len(s.classes) < 2 {
+		return s.joint
+	}
+	least := slices.Clone(f.p.Classes[s.classes[0]].Requests)
+	sum := slices.Clone(f.limit[s.classes[0]])
+	for _, class := range s.classes[1:] {
+		requests := f.p.Classes[class].Requests
+		least = least[:min(len(least), len(requests))]
+		for r := range least {
+			least[r] = min(least[r], requests[r])
+		}
+		joint := make([]int32, f.size)
+		for n, limit := range f.limit[class] {
+			if sum[n] += limit; sum[n] > 0 {
+				joint[n] = int32(fits(f.free[n], least, int(sum[n])))
+			}
+		}
+		s.joint = append(s.joint, joint)
+	}
+	return s.joint
 }
 
 // oneDomain returns the domain that all the nodes are in; None and true without

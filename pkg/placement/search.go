@@ -5,6 +5,7 @@ package placement
 import (
 	"slices"
 
+	"github.com/podgang/podgang-scheduler/pkg/score"
 	"github.com/podgang/podgang-scheduler/pkg/topology"
 )
 
@@ -87,10 +88,24 @@ func (s *search) wanting() *Shortage {
 	return &shortage
 }
 
-// insist tries each class alone: one that does not fit alone is the answer, at the
-// price of one more descent. Only when all fit alone are the choices reconsidered
-// one by one.
+// insist reconsiders choices one by one: first by figures, where these are known.
+// Where the cluster has refused what they promise, each class is tried alone: one
+// that does not fit alone is the answer, at the price of one more descent. Only when
+// all fit alone are choices reconsidered in the cluster.
 func (s *search) insist() (*Solution, *Shortage) {
+	if s.f.free != nil && !s.problem.Interacts {
+		figured := s.on(newFigures(s.f))
+		figured.limit = s.problem.Budget
+		if !figured.descend(0, true) {
+			shortage := figured.deepest
+			shortage.Infeasible, shortage.Exhausted, shortage.Tried = figured.infeasible, figured.cut, s.tried
+			return nil, &shortage
+		}
+		if s.attempt(figured.seats()) {
+			return s.solution(), nil
+		}
+		s.takeOff()
+	}
 	if shortage := s.alone(); shortage != nil {
 		return nil, shortage
 	}
@@ -106,6 +121,25 @@ func (s *search) insist() (*Solution, *Shortage) {
 	first.Exhausted = s.cut
 	first.Tried = s.tried
 	return nil, &first
+}
+
+// seats returns where the pods are, by class.
+func (s *search) seats() []score.Seats {
+	var seats []score.Seats
+	at := make(map[[2]int]int)
+	for _, class := range s.f.order {
+		for _, pod := range s.pods[class] {
+			key := [2]int{class, s.at[pod]}
+			i, known := at[key]
+			if !known {
+				i = len(seats)
+				at[key] = i
+				seats = append(seats, score.Seats{Kind: class, Node: s.at[pod]})
+			}
+			seats[i].Count++
+		}
+	}
+	return seats
 }
 
 // search is one run of Search.
@@ -150,21 +184,28 @@ type placedPod struct {
 }
 
 func newSearch(p *Problem, cluster Cluster) *search {
-	s := &search{
-		f: newField(p, cluster), problem: p, cluster: cluster,
+	s := (&search{f: newField(p, cluster), problem: p}).on(cluster)
+	s.enumerable = s.f.tiny()
+	return s
+}
+
+// on starts a search of the same problem on another cluster.
+func (s *search) on(cluster Cluster) *search {
+	p := s.problem
+	n := &search{
+		f: s.f, problem: p, cluster: cluster, guard: newGuard(s.f),
 		pods: make([][]int, len(p.Classes)), left: make([]int, len(p.Classes)),
-		at: make([]int, len(p.Pods)), chosen: make([]choice, len(p.Pods)), deepestLevel: -1,
+		at: make([]int, len(p.Pods)), chosen: make([]choice, len(p.Pods)),
+		deepest: Shortage{Scope: -1, Domain: topology.None}, deepestLevel: -1,
 	}
-	s.guard, s.enumerable = newGuard(s.f), s.f.tiny()
-	s.deepest = Shortage{Scope: -1, Domain: topology.None}
-	for class, n := range s.f.count {
-		s.pods[class] = make([]int, 0, n)
+	for class, count := range s.f.count {
+		n.pods[class] = make([]int, 0, count)
 	}
 	for pod, class := range p.Pods {
-		s.pods[class] = append(s.pods[class], pod)
-		s.left[class]++
+		n.pods[class] = append(n.pods[class], pod)
+		n.left[class]++
 	}
-	return s
+	return n
 }
 
 // solution returns what is placed.

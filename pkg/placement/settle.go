@@ -36,7 +36,7 @@ func (s *search) enumerate() (placed, known bool) {
 	for range enumerations {
 		c, complete := e.search()
 		if c == nil {
-			if best == nil && complete && !(learned && s.problem.Interacts) {
+			if best == nil && complete && (!learned || !s.problem.Interacts) {
 				return false, true
 			}
 			break
@@ -138,7 +138,7 @@ func (s *search) settle(candidates []*candidate) bool {
 			break
 		}
 		s.takeOff()
-		if !s.attempt(c.seats) && !(c.tries >= attemptsOfOne && s.repair(c)) {
+		if !s.attempt(c.seats) && (c.tries < attemptsOfOne || !s.repair(c)) {
 			if again := s.again(c); again != nil {
 				candidates = append(candidates, again)
 			}
@@ -308,15 +308,7 @@ func (s *search) takeOff() {
 
 // actual is the candidate as it has been placed.
 func (s *search) actual(c *candidate) *candidate {
-	used := make(map[[2]int]int)
-	for pod, node := range s.at {
-		used[[2]int{s.problem.Pods[pod], node}]++
-	}
-	seats := make([]score.Seats, 0, len(used))
-	for key, n := range used {
-		seats = append(seats, score.Seats{Kind: key[0], Node: key[1], Count: n})
-	}
-	s.current = s.f.assess(seats, c.lists, s.rate())
+	s.current = s.f.assess(s.seats(), c.lists, s.rate())
 	return s.current
 }
 
@@ -331,7 +323,7 @@ func (s *search) rate() score.Result {
 		m.Align = s.cluster.Align(pod)
 		members = append(members, m)
 	}
-	return s.problem.Model.Rate(members, s.f.facts())
+	return s.problem.Model.Rate(members, s.f.facts)
 }
 
 // noteDepth notes the class to name if this is as far as the search comes.

@@ -159,6 +159,13 @@ func phaseWrite(phase v1alpha1.PodGangPhase) write {
 	}
 }
 
+func scoreWrite(score float64) write {
+	return write{
+		Object: "podgangs ns/g", Subresource: "status", Type: types.MergePatchType,
+		Body: map[string]any{"status": map[string]any{"placementScore": score}},
+	}
+}
+
 // conditionWrite is the write of PodScheduled=False on a pod of version 1.
 func conditionWrite(pod, reason, message string) write {
 	return write{

@@ -46,13 +46,21 @@ var (
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"cause"})
 
+	placementScore = metrics.NewHistogram(&metrics.HistogramOpts{
+		Subsystem:      subsystem,
+		Name:           "placement_score",
+		Help:           "Placement score of gangs whose floor is bound: 1 is the best placement that the cluster allows if it is empty.",
+		Buckets:        metrics.LinearBuckets(0.1, 0.1, 10),
+		StabilityLevel: metrics.ALPHA,
+	})
+
 	registerOnce sync.Once
 )
 
 // registerMetrics adds the metrics to those that the scheduler serves.
 func registerMetrics() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(planDuration, gangWait, rollbacks)
+		legacyregistry.MustRegister(planDuration, gangWait, rollbacks, placementScore)
 	})
 }
 

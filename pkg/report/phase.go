@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,39 +29,95 @@ func phaseOf(view gang.View) v1alpha1.PodGangPhase {
 	return v1alpha1.PodGangPhasePending
 }
 
-// mayWritePhase reports whether the phase of the PodGang is the scheduler's to
-// write: Grove's operator owns the status until it has set Initialized to True;
-// a gang without that condition was written by hand or by an operator that
-// leaves the status alone.
-func mayWritePhase(policy config.StatusPolicy, pg *v1alpha1.PodGang) bool {
-	if policy != config.StatusPolicyFull {
-		return false
-	}
+// mayWriteStatus reports whether the status of the PodGang is the scheduler's to
+// write to: Grove's operator owns it until it has set Initialized to True; a gang
+// without that condition was written by hand or by an operator that leaves the
+// status alone.
+func mayWriteStatus(pg *v1alpha1.PodGang) bool {
 	c := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionInitialized)
 	return c == nil || c.Status == metav1.ConditionTrue
 }
 
-// writePhase writes the phase if it differs, once for each version of the
-// object: where another writer resets it, its next version is written again. The
-// merge patch holds no other key, since the rest of the status is others'.
-func (r *Reporter) writePhase(ctx context.Context, key gang.Key, view gang.View) error {
-	phase := phaseOf(view)
-	if view.Object.Status.Phase == phase || !mayWritePhase(r.policy, view.Object) {
+// statusPatch holds the keys of a PodGang's status that are to be written.
+type statusPatch struct {
+	phase v1alpha1.PodGangPhase
+	// score is to be written if rated is set; nil clears it.
+	rated bool
+	score *float64
+}
+
+// version names the patch to one version of the object.
+func (p *statusPatch) version(pg *v1alpha1.PodGang) string {
+	version := pg.ResourceVersion + "/" + string(p.phase)
+	if p.rated {
+		version += "/" + scoreText(p.score)
+	}
+	return version
+}
+
+func scoreText(score *float64) string {
+	if score == nil {
+		return "none"
+	}
+	return strconv.FormatFloat(*score, 'g', -1, 64)
+}
+
+// duePatch returns what is to be written to the status of a PodGang, nil for
+// nothing. rated is the score of the placement, nil if none is known.
+func duePatch(policy config.StatusPolicy, view gang.View, rated *float64) *statusPatch {
+	status := &view.Object.Status
+	if !mayWriteStatus(view.Object) {
 		return nil
 	}
-	version := view.Object.ResourceVersion + "/" + string(phase)
-	done := false
-	r.update(key, func(n *note) { done = n.patched == version })
-	if done {
+	var due statusPatch
+	if phase := phaseOf(view); policy == config.StatusPolicyFull && phase != status.Phase {
+		due.phase = phase
+	}
+	switch {
+	case !view.AnyBound:
+		due.rated = status.PlacementScore != nil
+	case view.Satisfied && rated != nil && (status.PlacementScore == nil || *status.PlacementScore != *rated):
+		due.rated, due.score = true, rated
+	}
+	if due.rated && due.phase == "" && status.Phase == "" {
+		// The API server wants one with any status.
+		due.phase = v1alpha1.PodGangPhasePending
+	}
+	if due.phase == "" && !due.rated {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"phase": phase}})
+	return &due
+}
+
+// writeStatus writes phase and placement score where they differ, once for each
+// version of the object: where another writer resets them, its next version is
+// written again. The merge patch holds no other key, since the rest of the status is
+// others'.
+func (r *Reporter) writeStatus(ctx context.Context, key gang.Key, view gang.View) error {
+	var rated *float64
+	var patched string
+	r.update(key, func(n *note) { rated, patched = n.score, n.patched })
+	due := duePatch(r.policy, view, rated)
+	if due == nil || due.version(view.Object) == patched {
+		return nil
+	}
+	status := make(map[string]any)
+	if due.phase != "" {
+		status["phase"] = due.phase
+	}
+	if due.rated {
+		status["placementScore"] = due.score
+	}
+	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
 		return err
 	}
 	if _, err := r.gangs.Resource(v1alpha1.PodGangResource).Namespace(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
-		return fmt.Errorf("write phase %s of PodGang %s: %w", phase, key, err)
+		return fmt.Errorf("write status %s of PodGang %s: %w", patch, key, err)
 	}
-	r.update(key, func(n *note) { n.patched = version })
+	if due.rated && due.score != nil {
+		placementScore.Observe(*due.score)
+	}
+	r.update(key, func(n *note) { n.patched = due.version(view.Object) })
 	return nil
 }

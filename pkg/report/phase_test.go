@@ -5,7 +5,9 @@ package report
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/config"
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
@@ -30,30 +32,85 @@ func TestPhaseOf(t *testing.T) {
 	}
 }
 
-func TestMayWritePhase(t *testing.T) {
+func TestMayWriteStatus(t *testing.T) {
 	other := func(pg *v1alpha1.PodGang) {
 		pg.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse}}
 	}
 	for _, tc := range []struct {
-		name   string
-		policy config.StatusPolicy
-		set    func(*v1alpha1.PodGang)
-		want   bool
+		name string
+		set  func(*v1alpha1.PodGang)
+		want bool
 	}{
-		{"a gang without conditions", config.StatusPolicyFull, func(*v1alpha1.PodGang) {}, true},
-		{"a gang without the condition Initialized", config.StatusPolicyFull, other, true},
-		{"initialized", config.StatusPolicyFull, initialized(metav1.ConditionTrue), true},
-		{"not initialized", config.StatusPolicyFull, initialized(metav1.ConditionFalse), false},
-		{"initialized unknown", config.StatusPolicyFull, initialized(metav1.ConditionUnknown), false},
-		{"the score only", config.StatusPolicyScoreOnly, func(*v1alpha1.PodGang) {}, false},
-		{"the score only, initialized", config.StatusPolicyScoreOnly, initialized(metav1.ConditionTrue), false},
+		{"a gang without conditions", func(*v1alpha1.PodGang) {}, true},
+		{"a gang without the condition Initialized", other, true},
+		{"initialized", initialized(metav1.ConditionTrue), true},
+		{"not initialized", initialized(metav1.ConditionFalse), false},
+		{"initialized unknown", initialized(metav1.ConditionUnknown), false},
 	} {
 		pg := &v1alpha1.PodGang{}
 		tc.set(pg)
-		if got := mayWritePhase(tc.policy, pg); got != tc.want {
+		if got := mayWriteStatus(pg); got != tc.want {
 			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
 		}
 	}
+}
+
+func TestDuePatch(t *testing.T) {
+	const full, scoreOnly = config.StatusPolicyFull, config.StatusPolicyScoreOnly
+	rated := ptr.To(0.93)
+	satisfied := gang.View{AnyBound: true, Satisfied: true}
+	for _, tc := range []struct {
+		name   string
+		policy config.StatusPolicy
+		view   gang.View
+		status v1alpha1.PodGangStatus
+		rated  *float64
+		want   *statusPatch
+	}{
+		{"phase and score at once", full, satisfied, v1alpha1.PodGangStatus{Phase: "Pending"}, rated, &statusPatch{phase: "Starting", rated: true, score: rated}},
+		{"the score alone", scoreOnly, satisfied, v1alpha1.PodGangStatus{Phase: "Pending"}, rated, &statusPatch{rated: true, score: rated}},
+		{"the score alone where nobody has set a phase", scoreOnly, satisfied, v1alpha1.PodGangStatus{}, rated, &statusPatch{phase: "Pending", rated: true, score: rated}},
+		{"no phase where there is no score either", scoreOnly, satisfied, v1alpha1.PodGangStatus{}, nil, nil},
+		{"a score that has changed", full, satisfied, v1alpha1.PodGangStatus{Phase: "Starting", PlacementScore: ptr.To(0.5)}, rated, &statusPatch{rated: true, score: rated}},
+		{"a score that has not", full, satisfied, v1alpha1.PodGangStatus{Phase: "Starting", PlacementScore: ptr.To(0.93)}, rated, nil},
+		{"a score from before a restart stays", full, satisfied, v1alpha1.PodGangStatus{Phase: "Starting", PlacementScore: ptr.To(0.5)}, nil, nil},
+		{"no score before the floor is bound", full, gang.View{AnyBound: true}, v1alpha1.PodGangStatus{Phase: "Starting"}, rated, nil},
+		{"the score of a gang below its floor stays", full, gang.View{AnyBound: true}, v1alpha1.PodGangStatus{Phase: "Starting", PlacementScore: ptr.To(0.5)}, rated, nil},
+		{"no score of a gang that is gone", full, gang.View{}, v1alpha1.PodGangStatus{Phase: "Pending", PlacementScore: ptr.To(0.5)}, rated, &statusPatch{rated: true}},
+		{
+			"nothing while the operator works on it", full, satisfied,
+			v1alpha1.PodGangStatus{Phase: "Pending", Conditions: []metav1.Condition{{Type: v1alpha1.ConditionInitialized, Status: metav1.ConditionFalse}}}, rated, nil,
+		},
+	} {
+		tc.view.Object = &v1alpha1.PodGang{Status: tc.status}
+		got := duePatch(tc.policy, tc.view, tc.rated)
+		if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(statusPatch{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+}
+
+func TestScoreIsWrittenWhenTheFloorIsBound(t *testing.T) {
+	p, q := pod("p"), pod("q")
+	f := newFixture(t, config.StatusPolicyScoreOnly, 2, p, q)
+	defer f.stop()
+	f.changeGang(func(pg *v1alpha1.PodGang) { pg.Status.Phase = v1alpha1.PodGangPhasePending })
+
+	f.Scored(key, 0.75)
+	f.setPod(changed(p, onNode))
+	f.reportNow()
+	f.expectWrites()
+
+	f.setPod(changed(q, onNode))
+	f.reportNow()
+	f.expectWrites(scoreWrite(0.75))
+	f.reportNow()
+	f.expectWrites() // the informer has not shown it yet
+
+	f.changeGang(func(pg *v1alpha1.PodGang) { pg.Status.PlacementScore = ptr.To(0.75) })
+	f.Undone(key, gang.CauseTimeout, "too late")
+	f.reportNow()
+	f.expectWrites()
 }
 
 func TestPhaseIsWritten(t *testing.T) {

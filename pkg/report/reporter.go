@@ -81,7 +81,10 @@ type note struct {
 	// readySince is when the gang was first seen with its members and without its
 	// floors, zero if it has its floors or lacks members.
 	readySince time.Time
-	// patched is the version of the PodGang to which the phase was last written.
+	// score is the placement score of the last plan, nil if there was none since the
+	// scheduler started, or it was undone.
+	score *float64
+	// patched is the version of the PodGang to which its status was last written.
 	patched string
 }
 
@@ -138,10 +141,16 @@ func (r *Reporter) Waits(key gang.Key, message, podMessage string) {
 	r.queue.Add(key)
 }
 
+// Scored notes the placement score of a plan. It is written when the floor is bound.
+func (r *Reporter) Scored(key gang.Key, score float64) {
+	r.update(key, func(n *note) { n.score = &score })
+	r.queue.AddAfter(key, gather)
+}
+
 // Undone notes that an attempt to place the gang was undone.
 func (r *Reporter) Undone(key gang.Key, cause gang.Cause, reason string) {
 	rollbacks.WithLabelValues(string(cause)).Inc()
-	r.update(key, func(n *note) { n.undone = reason })
+	r.update(key, func(n *note) { n.undone, n.score = reason, nil })
 	r.queue.AddAfter(key, gather)
 }
 
@@ -201,7 +210,7 @@ func (r *Reporter) report(ctx context.Context, key gang.Key) error {
 			r.update(key, func(n *note) { n.untell(due.events) })
 			errs = append(errs, err)
 		}
-		errs = append(errs, r.writePhase(ctx, key, view))
+		errs = append(errs, r.writeStatus(ctx, key, view))
 	}
 	for _, waiting := range view.Waiting {
 		v := due.verdict

@@ -21,6 +21,9 @@ func (p *packing) fillAll(s *start, found func(cost float64)) {
 			}
 		}
 		for _, grouping := range p.groupings() {
+			if len(grouping) > 1 && depth == len(p.room.Levels) && len(s.nodes) > manyNodes {
+				continue // node by node, without regard to levels, again for each group
+			}
 			for pull := range 2 {
 				if pull == 1 && !p.hasFixed(s.nodes) {
 					break
@@ -45,7 +48,7 @@ func (p *packing) fillBy(nodes []int32, depth int, grouping [][]int, need []int3
 		clear(need)
 		left := int32(0)
 		for _, k := range kinds {
-			need[k] = int32(p.kinds[k].Count) //nolint:gosec // gangs have fewer pods
+			need[k] = int32(p.kinds[k].Count)
 			left += need[k]
 		}
 		if p.fill(nodes, depth, kinds, need, pull) < left {
@@ -121,9 +124,16 @@ type part struct {
 
 // splitScratch is the buffers of one depth.
 type splitScratch struct {
-	order []int32 // nodes by part
-	lists [][]int32
-	slots []int32 // part by domain, plus one
+	of      []int32 // what was split last
+	above   int     // version of the depth above then
+	version int     // counts the splits
+	lists   [][]int32
+	outside bool
+	order   []int32 // nodes by part
+	slots   []int32 // part by domain, plus one
+	sizes   []int32 // by part
+
+	heap  []int32
 	parts []part
 	have  []int32 // by part and kind
 	most  []int32 // by kind
@@ -131,45 +141,56 @@ type splitScratch struct {
 
 // split returns the nodes by their domain of a level, and whether the last list is
 // of those that are in none. The lists are valid until the next split at that
-// depth.
+// depth; that of the same nodes is not done again.
 func (p *packing) split(nodes []int32, depth int) (lists [][]int32, outside bool) {
 	s := &p.scratch[depth]
-	s.lists = s.lists[:0]
+	above := 0
+	if depth > 0 {
+		above = p.scratch[depth-1].version
+	}
+	if len(s.of) == len(nodes) && len(nodes) > 0 && &s.of[0] == &nodes[0] && s.above == above {
+		return s.lists, s.outside
+	}
+	s.of, s.above = nodes, above
+	s.version++
+	s.lists, s.outside = s.lists[:0], false
 	if depth == len(p.room.Levels) {
 		for i := range nodes {
 			s.lists = append(s.lists, nodes[i:i+1:i+1])
 		}
 		return s.lists, false
 	}
-	level := p.room.Levels[depth]
+	p.distribute(s, nodes, p.room.Levels[depth])
+	return s.lists, s.outside
+}
+
+// distribute makes the lists of nodes by domain.
+func (p *packing) distribute(s *splitScratch, nodes []int32, level *topology.Level) {
 	if s.slots == nil {
 		s.slots = make([]int32, len(level.Values)+1)
 		s.order = make([]int32, len(p.all))
 	}
-	// Count, lay out, and distribute.
-	var sizes []int32
+	s.sizes = s.sizes[:0]
+	outside := int32(0)
 	for _, pos := range nodes {
 		domain := level.Of[p.nodes[pos]]
 		if domain == topology.None {
-			outside = true
+			outside++
 			continue
 		}
 		if s.slots[domain] == 0 {
-			sizes = append(sizes, 0)
-			s.slots[domain] = int32(len(sizes)) //nolint:gosec // no more than there are nodes
+			s.sizes = append(s.sizes, 0)
+			s.slots[domain] = int32(len(s.sizes))
 		}
-		sizes[s.slots[domain]-1]++
+		s.sizes[s.slots[domain]-1]++
 	}
-	if outside {
-		sizes = append(sizes, 0)
+	if s.outside = outside > 0; s.outside {
+		s.sizes = append(s.sizes, outside)
 	}
 	from := int32(0)
-	for _, size := range sizes {
+	for _, size := range s.sizes {
 		s.lists = append(s.lists, s.order[from:from:from+size])
 		from += size
-	}
-	if outside {
-		s.lists[len(s.lists)-1] = s.order[from:from:len(s.order)]
 	}
 	for _, pos := range nodes {
 		at := len(s.lists) - 1
@@ -183,7 +204,6 @@ func (p *packing) split(nodes []int32, depth int) (lists [][]int32, outside bool
 			s.slots[domain] = 0
 		}
 	}
-	return s.lists, outside
 }
 
 // fill places as many of the pods needed as it can in a domain that is split by the
@@ -200,13 +220,14 @@ func (p *packing) fill(nodes []int32, depth int, kinds []int, need []int32, pull
 	}
 	s := &p.scratch[depth]
 	p.measure(s, lists, outside, kinds, need)
-	order := p.byPreference(s.parts, pull)
+	s.rank(pull)
 	left := int32(0)
 	for _, k := range kinds {
 		left += need[k]
 	}
 	placed := int32(0)
-	for _, at := range order {
+	for len(s.heap) > 0 {
+		at := s.next(pull)
 		for left > 0 {
 			holder := p.holder(s, kinds, need, pull)
 			if holder < 0 {
@@ -216,13 +237,13 @@ func (p *packing) fill(nodes []int32, depth int, kinds []int, need []int32, pull
 			n := p.fill(s.parts[holder].nodes, depth+1, kinds, need, pull)
 			placed, left = placed+n, left-n
 		}
-		if left == 0 {
-			break
-		}
-		if part := &s.parts[at]; !part.done && part.holds > 0 {
+		if part := &s.parts[at]; left > 0 && !part.done {
 			part.done = true
 			n := p.fill(part.nodes, depth+1, kinds, need, pull)
 			placed, left = placed+n, left-n
+		}
+		if left == 0 {
+			break
 		}
 	}
 	return placed
@@ -266,24 +287,62 @@ func (p *packing) measure(s *splitScratch, lists [][]int32, outside bool, kinds 
 	}
 }
 
-// byPreference returns the parts in the order in which they are to be filled.
-func (p *packing) byPreference(parts []part, pull bool) []int32 {
-	order := make([]int32, len(parts))
-	for i := range order {
-		order[i] = int32(i) //nolint:gosec // no more than there are nodes
+// before reports whether one part is to be filled before another.
+func (s *splitScratch) before(i, j int32, pull bool) bool {
+	a, b := &s.parts[i], &s.parts[j]
+	switch {
+	case a.outside != b.outside:
+		return b.outside
+	case pull && a.fixed != b.fixed:
+		return a.fixed
+	case a.holds != b.holds:
+		return a.holds > b.holds
+	case a.clique != b.clique:
+		return b.clique
+	case a.capacity != b.capacity:
+		return a.capacity < b.capacity
 	}
-	slices.SortFunc(order, func(i, j int32) int {
-		a, b := &parts[i], &parts[j]
-		return cmp.Or(
-			compareBool(a.outside, b.outside),
-			compareBool(pull && !a.fixed, pull && !b.fixed),
-			cmp.Compare(b.holds, a.holds),
-			compareBool(a.clique, b.clique),
-			cmp.Compare(a.capacity, b.capacity),
-			cmp.Compare(i, j),
-		)
-	})
-	return order
+	return i < j
+}
+
+// rank makes a heap of the parts that can hold a pod, the first to be filled on top.
+func (s *splitScratch) rank(pull bool) {
+	s.heap = s.heap[:0]
+	for i := range s.parts {
+		if s.parts[i].holds > 0 {
+			s.heap = append(s.heap, int32(i))
+		}
+	}
+	for i := len(s.heap)/2 - 1; i >= 0; i-- {
+		s.sink(i, pull)
+	}
+}
+
+// next takes the part that is to be filled first off the heap.
+func (s *splitScratch) next(pull bool) int32 {
+	top, last := s.heap[0], len(s.heap)-1
+	s.heap[0] = s.heap[last]
+	s.heap = s.heap[:last]
+	s.sink(0, pull)
+	return top
+}
+
+// sink puts the entry at i where it belongs below.
+func (s *splitScratch) sink(i int, pull bool) {
+	for {
+		child := 2*i + 1
+		if child >= len(s.heap) {
+			return
+		}
+		if right := child + 1; right < len(s.heap) && s.before(s.heap[right], s.heap[child], pull) {
+			child = right
+		}
+		if !s.before(s.heap[child], s.heap[i], pull) {
+			return
+		}
+		s.heap[i], s.heap[child] = s.heap[child], s.heap[i]
+		i = child
+	}
 }
 
 // holder returns the smallest part that holds all that is needed, -1 if none does.

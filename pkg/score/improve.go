@@ -10,7 +10,7 @@ import (
 // improveAll improves the best candidates, and returns all of them.
 func (p *packing) improveAll(found []candidate) []candidate {
 	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.cost, b.cost) })
-	if found[0].cost <= p.ideal()*(1+exact) {
+	if len(found) == 0 || found[0].cost <= p.ideal*(1+exact) {
 		return found
 	}
 	tried, last := 0, -1.0
@@ -32,30 +32,46 @@ func (p *packing) improveAll(found []candidate) []candidate {
 // improver is a local search: pods move, or change places, while the cost falls.
 type improver struct {
 	*packing
-	seats []seat // one for each kind and position
-	potential
-	left int // evaluations
-}
+	seats   []seat    // one for each kind and position
+	byPlace [][]int32 // positions
+	left    int       // evaluations
 
-// potential is the cost of an accelerator of each nature in each place, computed
-// when asked for and forgotten when pods move.
-type potential struct {
+	// value is the cost of an accelerator of each nature in each place, computed when
+	// asked for; version is one more than the number of moves that it includes, 0 if
+	// it was never computed.
 	value   []float64
 	version []int32
-	now     int32
+	moves   []move
+	// full is one more than the number of moves after which there was no room for a
+	// kind in a place.
+	full []int32
+	seen []int32 // the same, of kinds in places that have no reason to move
+}
+
+// move is what a pod of a kind changed when it moved.
+type move struct {
+	kind, from, to int32 // places
+}
+
+// newImprover returns a local search that starts from what is placed.
+func newImprover(p *packing) *improver {
+	p.sumUp()
+	s := &improver{packing: p, left: 20000 + 20*(len(p.all)+len(p.placed))}
+	s.value = make([]float64, len(p.natures)*len(p.places))
+	s.version = make([]int32, len(s.value))
+	s.full = make([]int32, len(p.kinds)*len(p.places))
+	s.seen = make([]int32, len(p.kinds)*len(p.places))
+	s.byPlace = p.listPlaces()
+	s.gather()
+	return s
 }
 
 // improve makes a candidate better, if single moves and swaps can.
 func (p *packing) improve(c *candidate) {
 	p.occupy(c)
 	defer p.vacate()
-	p.cost()
-	s := &improver{packing: p, left: 20000 + 20*(len(p.all)+len(c.seats))}
-	s.value = make([]float64, len(p.natures)*len(p.places))
-	s.version = make([]int32, len(s.value))
-	s.now = 1
-	s.gather()
-	threshold := -c.cost * exact
+	s := newImprover(p)
+	threshold := -c.cost * worthwhile
 	for s.left > 0 && (s.moveOne(threshold) || s.swapOne(threshold)) {
 		continue
 	}
@@ -63,6 +79,24 @@ func (p *packing) improve(c *candidate) {
 	if cost := p.cost(); cost < c.cost {
 		c.cost, c.seats = cost, slices.Clone(s.seats)
 	}
+}
+
+// listPlaces returns the positions of each place.
+func (p *packing) listPlaces() [][]int32 {
+	sizes := make([]int, len(p.places))
+	for _, place := range p.placeOf {
+		sizes[place]++
+	}
+	lists := make([][]int32, len(p.places))
+	all := make([]int32, 0, len(p.all))
+	for place, size := range sizes {
+		lists[place] = all[len(all) : len(all) : len(all)+size]
+		all = all[:len(all)+size]
+	}
+	for pos, place := range p.placeOf {
+		lists[place] = append(lists[place], int32(pos))
+	}
+	return lists
 }
 
 // gather makes the list of seats.
@@ -84,22 +118,28 @@ func (s *improver) gather() {
 	}
 }
 
-// at returns the potential of a kind in a place.
+// at returns the cost of an accelerator of a kind in a place.
 func (s *improver) at(kind, place int32) float64 {
 	n := s.natureOf[kind]
 	i := int(n)*len(s.places) + int(place)
-	if s.version[i] == s.now {
-		return s.value[i]
-	}
-	var value float64
+	now := int32(len(s.moves)) + 1
 	facts := s.places[place]
-	for j := range s.cells {
-		c := &s.cells[j]
-		value += c.sum * s.between(n, c.nature, s.m.link(facts, s.places[c.place]))
+	if behind := int(now - s.version[i]); s.version[i] == 0 || 2*behind > len(s.cells) {
+		s.value[i] = 0
+		for j := range s.cells {
+			c := &s.cells[j]
+			s.value[i] += c.sum * s.between(n, c.nature, s.m.link(facts, s.places[c.place]))
+		}
+		s.left -= len(s.cells) / 8
+	} else {
+		for _, m := range s.moves[s.version[i]-1:] {
+			delta := s.pair(kind, m.kind, place, m.to) - s.pair(kind, m.kind, place, m.from)
+			s.value[i] += s.kinds[m.kind].G * delta
+		}
+		s.left -= behind / 4
 	}
-	s.value[i], s.version[i] = value, s.now
-	s.left -= 1 + len(s.cells)/16
-	return value
+	s.version[i] = now
+	return s.value[i]
 }
 
 // pair is the cost of an accelerator of one kind in one place and one of another in
@@ -117,115 +157,144 @@ func (s *improver) moved(kind, from, to int32) float64 {
 		delta += g * (s.pair(kind, kind, u, u) - s.pair(kind, kind, u, v))
 	}
 	delta *= g
-	if s.load[to] > 0 || s.isFixed != nil && s.isFixed[to] {
+	if !s.plain[v] && (s.load[to] > 0 || s.isFixed != nil && s.isFixed[to]) {
 		delta += s.sharers(int(kind), to, 0, 1)
 	}
-	if s.load[from] > 1 || s.isFixed != nil && s.isFixed[from] {
+	if !s.plain[u] && (s.load[from] > 1 || s.isFixed != nil && s.isFixed[from]) {
 		delta -= s.sharers(int(kind), from, 1, 1)
 	}
 	return delta
 }
 
-// targets returns the nodes to which a pod of a kind may move: those in use, and
-// the first of each place that is not.
-func (s *improver) targets(kind int32) []int32 {
-	var targets []int32
-	seen := make([]bool, len(s.places))
-	for _, pos := range s.all {
-		if s.empty[int(kind)*len(s.all)+int(pos)] == 0 {
-			continue
-		}
-		if s.load[pos] == 0 && (s.isFixed == nil || !s.isFixed[pos]) {
-			if seen[s.placeOf[pos]] {
-				continue
-			}
-			seen[s.placeOf[pos]] = true
-		}
-		targets = append(targets, pos)
-	}
-	return targets
-}
-
 // moveOne makes the best move of a pod of each seat, and reports whether there was
 // one.
 func (s *improver) moveOne(threshold float64) bool {
-	any := false
-	for kind := range s.kinds {
-		if s.natureOf[kind] < 0 {
+	moved := false
+	for i := 0; i < len(s.seats) && s.left > 0; i++ {
+		from := s.seats[i]
+		if s.natureOf[from.kind] < 0 {
 			continue
 		}
-		k := int32(kind) //nolint:gosec // gangs have fewer kinds
-		targets := s.targets(k)
-		for i := 0; i < len(s.seats) && s.left > 0; i++ {
-			from := s.seats[i].pos
-			if s.seats[i].kind != k {
-				continue
-			}
-			best, to := threshold, int32(-1)
-			for _, pos := range targets {
-				if s.left--; pos == from {
-					continue
-				}
-				if delta := s.moved(k, from, pos); delta < best && s.fit(kind, pos) > 0 {
-					best, to = delta, pos
-				}
-			}
-			if to >= 0 {
-				s.transfer(k, from, to)
-				any = true
-				i-- // more of them may follow, or another seat has taken the place
-			}
+		// In a plain place all pods of a kind have the same reasons to move.
+		place := s.placeOf[from.pos]
+		seen := &s.seen[int(from.kind)*len(s.places)+int(place)]
+		now := int32(len(s.moves)) + 1
+		if *seen == now {
+			continue
+		}
+		if to := s.target(from.kind, from.pos, threshold); to >= 0 {
+			s.transfer(from.kind, from.pos, to)
+			moved = true
+			i-- // more of them may follow, or another seat has taken the place
+		} else if s.plain[place] {
+			*seen = now
 		}
 	}
-	return any
+	return moved
+}
+
+// target returns the node to which a pod of a kind is best moved, -1 if it is best
+// where it is.
+func (s *improver) target(kind, from int32, threshold float64) int32 {
+	best, to := threshold, int32(-1)
+	now := int32(len(s.moves)) + 1
+	for place, nodes := range s.byPlace {
+		s.left--
+		full := &s.full[int(kind)*len(s.places)+place]
+		if *full == now || len(nodes) == 0 || s.plain[place] && (int(s.placeOf[from]) == place || s.moved(kind, from, nodes[0]) >= best) {
+			continue
+		}
+		room, unused := false, false
+		for _, pos := range nodes {
+			if s.load[pos] == 0 && (s.isFixed == nil || !s.isFixed[pos]) && unused || s.fit(int(kind), pos) == 0 {
+				continue // of unused nodes one is enough
+			}
+			unused = unused || s.load[pos] == 0
+			room = true
+			if pos == from {
+				continue
+			}
+			s.left--
+			if delta := s.moved(kind, from, pos); delta < best {
+				best, to = delta, pos
+			}
+			if s.plain[place] {
+				break
+			}
+		}
+		if !room {
+			*full = now
+		}
+	}
+	return to
 }
 
 // swapOne makes the first swap of pods of two seats that lowers the cost, and
 // reports whether there was one.
 func (s *improver) swapOne(threshold float64) bool {
-	for i := range s.seats {
-		a := s.seats[i]
-		for j := range i {
-			b := s.seats[j]
-			if a.kind == b.kind || a.pos == b.pos {
-				continue
-			}
+	groups := s.alike()
+	for i, a := range groups {
+		for _, b := range groups[:i] {
 			if s.left--; s.left <= 0 {
 				return false
 			}
-			if s.trySwap(a.kind, a.pos, b.kind, b.pos, threshold) {
-				return true
+			if !s.worthSwapping(a[0], b[0], threshold) {
+				continue
+			}
+			for _, x := range a {
+				for _, y := range b {
+					if s.left--; s.canSwap(x, y) {
+						s.transfer(x.kind, x.pos, y.pos)
+						s.transfer(y.kind, y.pos, x.pos)
+						return true
+					}
+				}
 			}
 		}
 	}
 	return false
 }
 
-// trySwap exchanges a pod of kind k on node u and one of kind l on node v if that
-// is possible and lowers the cost.
-func (s *improver) trySwap(k, u, l, v int32, threshold float64) bool {
-	if s.natureOf[k] == s.natureOf[l] && s.kinds[k].G == s.kinds[l].G {
+// alike returns the seats in groups for which it makes the same difference to move.
+func (s *improver) alike() [][]seat {
+	var groups [][]seat
+	at := make(map[[2]int32]int)
+	for _, x := range s.seats {
+		key := [2]int32{x.kind, s.placeOf[x.pos]}
+		if i, known := at[key]; known && s.plain[key[1]] {
+			groups[i] = append(groups[i], x)
+			continue
+		}
+		at[key] = len(groups)
+		groups = append(groups, []seat{x})
+	}
+	return groups
+}
+
+// worthSwapping reports whether it lowers the cost if a pod of one seat and one of
+// another change places.
+func (s *improver) worthSwapping(a, b seat, threshold float64) bool {
+	if a.kind == b.kind || a.pos == b.pos {
 		return false
 	}
-	if s.swapped(k, u, l, v) >= threshold {
+	if place := s.placeOf[a.pos]; place == s.placeOf[b.pos] && s.plain[place] {
 		return false
 	}
-	s.put(int(k), u, -1)
-	s.put(int(l), v, -1)
-	fits := s.fit(int(l), u) > 0
-	if fits {
-		s.put(int(l), u, 1)
-		fits = s.fit(int(k), v) > 0
-		s.put(int(l), u, -1)
-	}
-	s.put(int(k), u, 1)
-	s.put(int(l), v, 1)
-	if !fits {
+	if s.natureOf[a.kind] == s.natureOf[b.kind] && s.kinds[a.kind].G == s.kinds[b.kind].G {
 		return false
 	}
-	s.transfer(k, u, v)
-	s.transfer(l, v, u)
-	return true
+	return s.swapped(a.kind, a.pos, b.kind, b.pos) < threshold
+}
+
+// canSwap reports whether a pod of one seat and one of another fit in each other's
+// place.
+func (s *improver) canSwap(a, b seat) bool {
+	s.put(int(a.kind), a.pos, -1)
+	s.put(int(b.kind), b.pos, -1)
+	fits := s.fit(int(a.kind), b.pos) > 0 && s.fit(int(b.kind), a.pos) > 0
+	s.put(int(a.kind), a.pos, 1)
+	s.put(int(b.kind), b.pos, 1)
+	return fits
 }
 
 // swapped is what it costs more to have a pod of kind k on node u and one of kind l
@@ -269,6 +338,6 @@ func (s *improver) transfer(kind, from, to int32) {
 		g := s.kinds[kind].G
 		s.add(cell{place: s.placeOf[from], nature: n, sum: -g, squares: -g * g})
 		s.add(cell{place: s.placeOf[to], nature: n, sum: g, squares: g * g})
-		s.now++
+		s.moves = append(s.moves, move{kind: kind, from: s.placeOf[from], to: s.placeOf[to]})
 	}
 }

@@ -29,10 +29,12 @@ type Room struct {
 // Bounds of the work that Pack does beyond what is linear in pods and nodes.
 const (
 	startsPerLevel = 128   // domains of one level that are tried
+	manyNodes      = 512   // nodes up to which groups of kinds are placed node by node
 	kept           = 32    // candidates that are remembered
 	improved       = 4     // candidates that are improved
 	tie            = 0.01  // times this close to the least, relatively, are equal
 	exact          = 1e-9  // times this close are the same
+	worthwhile     = 1e-7  // a move or swap has to lower the cost by more, relatively
 	smallRoom      = 16    // pods up to which every placement may be looked at
 	smallSteps     = 30000 // places looked at then
 )
@@ -47,13 +49,24 @@ const (
 // domain around it, then the one that uses the fewest NVLink domains. When there
 // are few pods, all placements are looked at, up to a bound.
 func (m *Model) Pack(kinds []Kind, fixed []Member, room *Room) (seats []Seats, t Result, ok bool) {
-	p := newPacking(m, kinds, fixed, room)
-	candidates := p.candidates()
-	if len(candidates) > 0 {
-		candidates = p.improveAll(candidates)
+	return m.pack(kinds, fixed, room, tie)
+}
+
+// Least returns the least time that Pack finds, without regard to what is preferred
+// among packings whose times are about equal.
+func (m *Model) Least(kinds []Kind, fixed []Member, room *Room) (t Result, ok bool) {
+	_, t, ok = m.pack(kinds, fixed, room, exact)
+	return t, ok
+}
+
+// pack is Pack, where times that differ by a part of window or less are equal.
+func (m *Model) pack(kinds []Kind, fixed []Member, room *Room, window float64) (seats []Seats, t Result, ok bool) {
+	if !slices.ContainsFunc(kinds, func(k Kind) bool { return k.Count > 0 }) {
+		t = m.Rate(fixed, room.Facts)
+		return nil, t, !t.Infeasible
 	}
-	candidates = p.exhaust(candidates)
-	best := p.choose(candidates)
+	p := newPacking(m, kinds, fixed, room)
+	best := p.choose(p.exhaust(p.improveAll(p.candidates())), window)
 	if best == nil {
 		return nil, Result{}, false
 	}
@@ -88,7 +101,6 @@ func withSeats(kinds []Kind, fixed []Member, seats []Seats) []Member {
 type candidate struct {
 	cost  float64
 	seats []seat
-	rated bool
 	// What decides among equals, lower is better.
 	leftover float64
 	cliques  int
@@ -107,7 +119,7 @@ type start struct {
 // the results that are among the best.
 func (p *packing) candidates() []candidate {
 	var found []candidate
-	bound := p.ideal() * (1 + exact)
+	bound := p.ideal * (1 + exact)
 	best, bestLeftover := -1.0, 0.0
 	for depth := len(p.room.Levels) + 1; depth >= 0; depth-- {
 		for _, s := range p.starts(depth) {
@@ -154,11 +166,8 @@ func keep(found []candidate, c candidate, best float64) []candidate {
 // members first, then the tightest. Depth 0 is the whole room, and each level is
 // one deeper; the nodes come last.
 func (p *packing) starts(depth int) []start {
-	var domains [][]int32
-	switch {
-	case depth == 0:
-		domains = [][]int32{p.all}
-	default:
+	domains := [][]int32{p.all}
+	if depth > 0 {
 		domains, _ = p.split(p.all, depth-1)
 	}
 	var found []start
@@ -223,7 +232,7 @@ func (p *packing) enough(nodes []int32) bool {
 }
 
 // choose returns the best of the candidates, nil if there is none.
-func (p *packing) choose(candidates []candidate) *candidate {
+func (p *packing) choose(candidates []candidate, window float64) *candidate {
 	if len(candidates) == 0 {
 		return nil
 	}
@@ -231,7 +240,7 @@ func (p *packing) choose(candidates []candidate) *candidate {
 	var best *candidate
 	for i := range candidates {
 		c := &candidates[i]
-		if c.cost > least*(1+tie) {
+		if c.cost > least*(1+window) {
 			continue
 		}
 		p.rate(c)

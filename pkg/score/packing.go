@@ -50,12 +50,18 @@ type packing struct {
 	natureOf []int32 // by kind, -1 without accelerators
 	places   []*Facts
 	placeOf  []int32 // by position
+	// plain is set for places where it makes no difference whether two pods are on
+	// one node.
+	plain []bool
 
 	fixedCells []cell
 	fixedAt    map[int32][]group // accelerators of fixed members, by position
 	isFixed    []bool            // by position; nil without fixed members
-	fixedMore  float64           // correction for fixed members that share nodes
-	hasCliques bool
+	// fixedMore is what fixed members that share nodes cost more than on nodes of
+	// their own, and fixedExcess what fixed members cost above the ideal.
+	fixedMore, fixedExcess float64
+	hasCliques             bool
+	ideal                  float64
 
 	scratch []splitScratch // by depth
 	cells   []cell         // scratch of cost
@@ -74,6 +80,7 @@ func newPacking(m *Model, kinds []Kind, fixed []Member, room *Room) *packing {
 	p.weighBulk()
 	p.addNatures()
 	p.addPlaces(fixed)
+	p.boundCost()
 	p.scratch = make([]splitScratch, len(room.Levels)+1)
 	p.count = make([]int32, len(kinds)*len(p.all))
 	p.load = make([]int32, len(p.all))
@@ -112,7 +119,7 @@ func (p *packing) addNodes() {
 		}
 		usable := false
 		for k := range p.kinds {
-			most32 := int32(min(p.room.Limit(k, node), p.kinds[k].Count)) //nolint:gosec // gangs have fewer pods
+			most32 := int32(min(p.room.Limit(k, node), p.kinds[k].Count))
 			fit := p.fitting(k, at, most32)
 			limit[k*most+at], empty[k*most+at] = most32, fit
 			usable = usable || fit > 0
@@ -121,7 +128,7 @@ func (p *packing) addNodes() {
 			p.free = p.free[:at*len(resources)]
 			continue
 		}
-		p.nodes, p.all = append(p.nodes, node), append(p.all, int32(at)) //nolint:gosec // clusters have fewer nodes
+		p.nodes, p.all = append(p.nodes, node), append(p.all, int32(at))
 	}
 	n := len(p.nodes)
 	p.limit, p.empty = limit, empty
@@ -156,7 +163,7 @@ func (p *packing) fitting(kind, pos int, most int32) int32 {
 			continue
 		}
 		if int64(most)*amount > free[r] {
-			most = int32(max(free[r], 0) / amount) //nolint:gosec // less than most
+			most = int32(max(free[r], 0) / amount)
 		}
 	}
 	return max(most, 0)
@@ -181,7 +188,7 @@ func (p *packing) nature(n nature) int32 {
 		at = len(p.natures)
 		p.natures = append(p.natures, n)
 	}
-	return int32(at) //nolint:gosec // no more than there are kinds and fixed members
+	return int32(at)
 }
 
 // addPlaces tells the places of nodes and fixed members.
@@ -192,9 +199,11 @@ func (p *packing) addPlaces(fixed []Member) {
 		key = facts.append(key[:0])
 		id, known := ids[string(key)]
 		if !known {
-			id = int32(len(p.places)) //nolint:gosec // no more than there are nodes
+			id = int32(len(p.places))
 			ids[string(key)] = id
 			p.places = append(p.places, facts)
+			apart := p.m.link(facts, facts)
+			p.plain = append(p.plain, !apart.nvlink && apart.rdma == p.m.within(facts, false).rdma)
 			p.hasCliques = p.hasCliques || facts.Clique != topology.None
 		}
 		return id
@@ -217,7 +226,7 @@ func (p *packing) addPlaces(fixed []Member) {
 	}
 	for pos, node := range p.nodes {
 		if groups := on[node]; groups != nil {
-			p.fixedAt[int32(pos)] = groups //nolint:gosec // clusters have fewer nodes
+			p.fixedAt[int32(pos)] = groups
 			p.isFixed[pos] = true
 		}
 	}
@@ -250,7 +259,7 @@ func (p *packing) put(kind int, pos, count int32) {
 // seat places pods and notes them down.
 func (p *packing) seat(kind int, pos, count int32) {
 	p.put(kind, pos, count)
-	p.placed = append(p.placed, seat{kind: int32(kind), pos: pos, count: count}) //nolint:gosec // gangs have fewer kinds
+	p.placed = append(p.placed, seat{kind: int32(kind), pos: pos, count: count})
 }
 
 // vacate takes all pods off.
@@ -305,7 +314,7 @@ func (p *packing) add(c cell) {
 	key := int64(c.place)<<32 | int64(c.nature)
 	at, known := p.cellAt[key]
 	if !known {
-		at = int32(len(p.cells)) //nolint:gosec // no more than there are pods
+		at = int32(len(p.cells))
 		p.cellAt[key] = at
 		p.cells = append(p.cells, cell{place: c.place, nature: c.nature})
 	}
@@ -316,19 +325,9 @@ func (p *packing) add(c cell) {
 // cost is the time of all pairs, each by its weight: the mean time times a constant.
 func (p *packing) cost() float64 {
 	p.sumUp()
-	total := p.fixedMore
-	for i := range p.cells {
-		a := &p.cells[i]
-		facts := p.places[a.place]
-		for j := range i {
-			b := &p.cells[j]
-			total += a.sum * b.sum * p.between(a.nature, b.nature, p.m.link(facts, p.places[b.place]))
-		}
-		if mass := (a.sum*a.sum - a.squares) / 2; mass > 0 {
-			total += mass * p.between(a.nature, a.nature, p.m.link(facts, facts))
-		}
-	}
-	return total + p.sharing()
+	return p.fixedMore + p.sharing() + p.costAll(p.cells, func(a, b *cell) link {
+		return p.m.link(p.places[a.place], p.places[b.place])
+	})
 }
 
 // sharing is what the pairs on one node cost more than on two, but for those of
@@ -336,7 +335,7 @@ func (p *packing) cost() float64 {
 func (p *packing) sharing() float64 {
 	var more float64
 	for _, s := range p.placed {
-		if p.natureOf[s.kind] >= 0 && (p.load[s.pos] > 1 || p.isFixed != nil && p.isFixed[s.pos]) {
+		if p.natureOf[s.kind] >= 0 && !p.plain[p.placeOf[s.pos]] && (p.load[s.pos] > 1 || p.isFixed != nil && p.isFixed[s.pos]) {
 			// Pairs of pods that are both placed here are met from both sides.
 			more += float64(s.count) * p.sharers(int(s.kind), s.pos, 1, 0.5)
 		}
@@ -368,9 +367,8 @@ func (p *packing) sharers(kind int, pos, without int32, share float64) float64 {
 	return more * p.kinds[kind].G
 }
 
-// ideal is a bound that the cost cannot be below: that of pods which are all as
-// close to each other as can be.
-func (p *packing) ideal() float64 {
+// bestLink is what two places have between them at best.
+func (p *packing) bestLink() link {
 	best := link{nvlink: p.hasCliques, rdma: p.m.TCP}
 	deepest := 0
 	for _, place := range p.places {
@@ -379,7 +377,22 @@ func (p *packing) ideal() float64 {
 	for n := range deepest + 1 {
 		best.rdma = max(best.rdma, p.m.tier(n))
 	}
+	return best
+}
+
+// boundCost works out the ideal: a bound that the cost cannot be below. It is that
+// of pods which are all as close to each other as can be, but for fixed members,
+// which stay as they are.
+func (p *packing) boundCost() {
+	best := p.bestLink()
+	ideal := func(*cell, *cell) link { return best }
+	if len(p.fixedCells) > 0 {
+		p.fixedExcess = p.cost() - p.costAll(p.cells, ideal)
+	}
 	sums := make([]cell, len(p.natures))
+	for n := range sums {
+		sums[n].nature = int32(n)
+	}
 	for k := range p.kinds {
 		if n := p.natureOf[k]; n >= 0 {
 			g, count := p.kinds[k].G, float64(p.kinds[k].Count)
@@ -391,12 +404,21 @@ func (p *packing) ideal() float64 {
 		sums[c.nature].sum += c.sum
 		sums[c.nature].squares += c.squares
 	}
+	p.ideal = p.fixedExcess + p.costAll(sums, ideal)
+}
+
+// costAll is the cost of the pairs of all cells, given what there is between two.
+func (p *packing) costAll(cells []cell, between func(a, b *cell) link) float64 {
 	var total float64
-	for a := range sums {
-		for b := range a {
-			total += sums[a].sum * sums[b].sum * p.between(int32(a), int32(b), best) //nolint:gosec // few
+	for i := range cells {
+		a := &cells[i]
+		for j := range i {
+			b := &cells[j]
+			total += a.sum * b.sum * p.between(a.nature, b.nature, between(a, b))
 		}
-		total += (sums[a].sum*sums[a].sum - sums[a].squares) / 2 * p.between(int32(a), int32(a), best) //nolint:gosec // few
+		if mass := (a.sum*a.sum - a.squares) / 2; mass > 0 {
+			total += mass * p.between(a.nature, a.nature, between(a, a))
+		}
 	}
 	return total
 }

@@ -155,7 +155,7 @@ func groupByPlace(byNode []group) []group {
 		key = groups[i].facts.append(key[:0])
 		place, known := places[string(key)]
 		if !known {
-			place = int32(len(places)) //nolint:gosec // no more than there are nodes
+			place = int32(len(places))
 			places[string(key)] = place
 		}
 		groups[i].place = place
@@ -169,13 +169,14 @@ func groupByPlace(byNode []group) []group {
 // merge sums up neighbours that are alike.
 func merge(groups []group, together func(a, b *group) bool) []group {
 	merged := groups[:0]
-	for _, g := range groups {
-		if last := len(merged) - 1; last >= 0 && merged[last].nature == g.nature && together(&merged[last], &g) {
+	for i := range groups {
+		g := &groups[i]
+		if last := len(merged) - 1; last >= 0 && merged[last].nature == g.nature && together(&merged[last], g) {
 			merged[last].sum += g.sum
 			merged[last].squares += g.squares
 			continue
 		}
-		merged = append(merged, g)
+		merged = append(merged, *g)
 	}
 	return merged
 }
@@ -197,9 +198,9 @@ func (n *nature) compare(o *nature) int {
 
 // append adds a key of the facts to a buffer: equal facts have equal keys.
 func (f *Facts) append(key []byte) []byte {
-	key = binary.LittleEndian.AppendUint32(key, uint32(f.Clique)) //nolint:gosec // the bits, not the number
+	key = binary.LittleEndian.AppendUint32(key, uint32(f.Clique))
 	for _, domain := range f.Fabric {
-		key = binary.LittleEndian.AppendUint32(key, uint32(domain)) //nolint:gosec // the bits, not the number
+		key = binary.LittleEndian.AppendUint32(key, uint32(domain))
 	}
 	return key
 }

@@ -3,6 +3,8 @@
 package topology
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -45,18 +47,9 @@ func NewIndex() *Index {
 // object that was in the snapshot before is taken to be unchanged, whatever its
 // place; labels are read only of those that were not.
 func (x *Index) Sync(count int, at func(i int) *v1.Node) {
-	same := 0
-	for same < count && same < len(x.nodes) && at(same) == x.nodes[same] {
-		same++
-	}
-	if same == count && same == len(x.nodes) {
-		return
-	}
 	var changes []change
-	nodes := append(make([]*v1.Node, 0, count), x.nodes[:same]...)
-	for i := same; i < count; i++ {
+	for i := range count {
 		node := at(i)
-		nodes = append(nodes, node)
 		if i < len(x.nodes) && x.nodes[i] == node {
 			continue
 		}
@@ -64,15 +57,25 @@ func (x *Index) Sync(count int, at func(i int) *v1.Node) {
 		if !known {
 			from = None
 		}
-		changes = append(changes, change{index: i, from: from})
+		changes = append(changes, change{index: i, from: from, node: node})
 	}
-	for i := same; i < len(x.nodes); i++ {
+	if len(changes) == 0 && count == len(x.nodes) {
+		return
+	}
+	for _, c := range changes {
+		if c.index < len(x.nodes) {
+			delete(x.at, x.nodes[c.index])
+		}
+	}
+	for i := count; i < len(x.nodes); i++ {
 		delete(x.at, x.nodes[i])
+		x.nodes[i] = nil
 	}
-	for i := same; i < count; i++ {
-		x.at[nodes[i]] = int32(i) //nolint:gosec // clusters have fewer nodes
+	x.nodes = slices.Grow(x.nodes[:min(count, len(x.nodes))], max(0, count-len(x.nodes)))[:count]
+	for _, c := range changes {
+		x.nodes[c.index] = c.node
+		x.at[c.node] = int32(c.index)
 	}
-	x.nodes = nodes
 	for key, level := range x.levels {
 		x.update(key, level, changes)
 	}
@@ -83,6 +86,7 @@ func (x *Index) Sync(count int, at func(i int) *v1.Node) {
 type change struct {
 	index int
 	from  int32
+	node  *v1.Node
 }
 
 // update replaces a level by what it is after the changes, if they touch it.
@@ -99,14 +103,15 @@ func (x *Index) update(key string, level *indexed, changes []change) {
 	touched := len(x.nodes) != len(old)
 	level.Level = &next
 	for _, c := range changes {
-		was, is := None, None
+		was := None
 		if c.index < len(old) {
 			was = old[c.index]
 		}
+		var is int32
 		if c.from != None {
 			is = old[c.from]
 		} else {
-			is = level.id(x.value(key, x.nodes[c.index]))
+			is = level.id(x.value(key, c.node))
 		}
 		if !touched && is != was {
 			touched = true
@@ -181,25 +186,12 @@ func (x *Index) NVLink(hints []string) *Level {
 		}
 		id += key + "\n"
 	}
-	if made := x.nvlink[id]; made != nil && equal(made.from, from) {
+	if made := x.nvlink[id]; made != nil && slices.Equal(made.from, from) {
 		return made.level
 	}
 	made := &nvlinkLevel{level: firstOf(from), from: from}
 	x.nvlink[id] = made
 	return made.level
-}
-
-// equal reports whether two lists hold the same levels.
-func equal(a, b []*Level) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // firstOf is the level in which each node is in the domain that the first of the
@@ -211,7 +203,7 @@ func firstOf(levels []*Level) *Level {
 	first := &Level{Key: levels[0].Key, Of: append([]int32(nil), levels[0].Of...)}
 	first.Values = append(first.Values, levels[0].Values...)
 	for _, level := range levels[1:] {
-		base := int32(len(first.Values)) //nolint:gosec // no more than there are nodes
+		base := int32(len(first.Values))
 		first.Values = append(first.Values, level.Values...)
 		for i, domain := range level.Of {
 			if first.Of[i] == None && domain != None {
@@ -229,7 +221,7 @@ func (l *indexed) id(value string) int32 {
 	}
 	id, known := l.ids[value]
 	if !known {
-		id = int32(len(l.Values)) //nolint:gosec // no more than there are nodes
+		id = int32(len(l.Values))
 		l.ids[value] = id
 		l.Values = append(l.Values, value)
 		l.sizes = append(l.sizes, 0)

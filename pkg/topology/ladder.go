@@ -2,6 +2,8 @@
 
 package topology
 
+import "slices"
+
 // NVLinkKey is the node label that tells the NVLink domain of a node: the cluster
 // UUID of the NVLink fabric, a dot, and the clique in it. Only equal values can
 // reach each other over NVLink.
@@ -30,6 +32,11 @@ type Ladder struct {
 // which they are to be tried. Which of them are strict at the top is a guess from
 // what the providers say about their fabrics.
 func DefaultLadders() []Ladder {
+	return slices.Concat(topographLadders(), providerLadders(), commonLadders())
+}
+
+// topographLadders are those that topograph writes on any cluster.
+func topographLadders() []Ladder {
 	return []Ladder{
 		{
 			Name: "topograph",
@@ -38,7 +45,7 @@ func DefaultLadders() []Ladder {
 				"fabric.topograph.run/tier-3", "fabric.topograph.run/tier-4", "fabric.topograph.run/tier-5",
 				"fabric.topograph.run/tier-6", "fabric.topograph.run/tier-7",
 			},
-			NVLink: []string{"accelerator.topograph.run/sub-domain", "accelerator.topograph.run/domain"},
+			NVLink: []string{"accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain"},
 		},
 		{
 			// Two generations: leaf, spine, core; before that block, spine, datacenter.
@@ -49,6 +56,12 @@ func DefaultLadders() []Ladder {
 			},
 			NVLink: []string{"network.topology.nvidia.com/accelerator"},
 		},
+	}
+}
+
+// providerLadders are those of cloud providers.
+func providerLadders() []Ladder {
+	return []Ladder{
 		{
 			Name:   "gke",
 			Keys:   []string{"cloud.google.com/gce-topology-subblock", "cloud.google.com/gce-topology-block"},
@@ -107,6 +120,12 @@ func DefaultLadders() []Ladder {
 			Keys:      []string{"azure.dra.net/placementGroupId"},
 			StrictTop: true,
 		},
+	}
+}
+
+// commonLadders are conventions that somebody has to follow by hand.
+func commonLadders() []Ladder {
+	return []Ladder{
 		{
 			// Conventions of samples: the narrow level has either name.
 			Name: "volcano",

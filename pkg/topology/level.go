@@ -36,7 +36,7 @@ func Intersect(a, b *Level) *Level {
 		}
 		id, known := ids[pair]
 		if !known {
-			id = int32(len(both.Values)) //nolint:gosec // no more than there are nodes
+			id = int32(len(both.Values))
 			ids[pair] = id
 			both.Values = append(both.Values, a.Values[pair[0]]+","+b.Values[pair[1]])
 		}

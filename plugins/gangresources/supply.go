@@ -83,6 +83,11 @@ func (s *Session) Nature(want Want) (nature Nature, ok bool) {
 	return Nature{}, false
 }
 
+// Slices returns all ResourceSlices.
+func (s *Session) Slices() ([]*resourceapi.ResourceSlice, error) {
+	return s.plugin.manager.ResourceSlices().ListWithDeviceTaintRules()
+}
+
 // ClassOfResource returns the DeviceClass whose devices stand for an extended
 // resource, "" if there is none.
 func (s *Session) ClassOfResource(name v1.ResourceName) string {

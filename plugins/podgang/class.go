@@ -119,6 +119,24 @@ func classKey(group string, pod *v1.Pod, claimOf func(*v1.Pod, *v1.PodResourceCl
 	return string(key), err
 }
 
+// companionKey returns a key that is equal for pods that ask for the same, whatever
+// gang and group they are in. Claims that are still to be made from one template are
+// alike.
+func companionKey(pod *v1.Pod) (string, error) {
+	bare := *pod
+	bare.Labels, bare.Spec.ResourceClaims, bare.Spec.SchedulingGates, bare.Spec.NodeName = nil, nil, nil, ""
+	key, err := classKey("", &bare, nil)
+	for i := range pod.Spec.ResourceClaims {
+		switch claim := &pod.Spec.ResourceClaims[i]; {
+		case claim.ResourceClaimTemplateName != nil:
+			key += "\ntemplate " + *claim.ResourceClaimTemplateName
+		case claim.ResourceClaimName != nil:
+			key += "\nclaim " + *claim.ResourceClaimName
+		}
+	}
+	return key, err
+}
+
 func containerNeedsOf(c *v1.Container) containerNeeds {
 	n := containerNeeds{Resources: c.Resources, RestartPolicy: c.RestartPolicy}
 	for _, port := range c.Ports {

@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
 
@@ -81,7 +83,7 @@ func demandOf(args *config.PodGangArgs, pod *v1.Pod, sorts natures, claimOf func
 			d.addClaim(args, sorts, entry, claim)
 		}
 	}
-	if usesHostPorts(pod) {
+	if usesHostPorts(pod) || keepsApart(pod) {
 		d.most = 1
 	}
 	return d
@@ -171,6 +173,22 @@ func domainOf(entry *v1.PodResourceClaim, claim *resourceapi.ResourceClaim) (nam
 		return claim.Namespace + "/" + *entry.ResourceClaimTemplateName, ""
 	}
 	return claim.Namespace + "/" + claim.Name, ""
+}
+
+// keepsApart reports whether two such pods may not be on one node by their own
+// anti-affinity.
+func keepsApart(pod *v1.Pod) bool {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+		return false
+	}
+	for _, term := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+		if err == nil && term.TopologyKey == v1.LabelHostname && len(term.Namespaces) == 0 && term.NamespaceSelector == nil &&
+			len(term.MatchLabelKeys) == 0 && len(term.MismatchLabelKeys) == 0 && selector.Matches(labels.Set(pod.Labels)) {
+			return true
+		}
+	}
+	return false
 }
 
 // usesHostPorts reports whether two such pods cannot be on one node.

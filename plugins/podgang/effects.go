@@ -4,6 +4,7 @@ package podgang
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -133,7 +134,7 @@ func (pl *Plugin) activate(logger klog.Logger, pods []*v1.Pod) {
 // the API tells.
 func (pl *Plugin) wakeRefused(logger klog.Logger) {
 	var pods []*v1.Pod
-	for _, refused := range append(pl.waits.leaders(), pl.bystanders.take()...) {
+	for _, refused := range slices.Concat(pl.waits.leaders(), pl.joins.leaders(), pl.bystanders.take()) {
 		if pod := pl.getPod(refused.Namespace, refused.Name); pod != nil && pod.UID == refused.UID {
 			pods = append(pods, pod)
 		}

@@ -15,6 +15,8 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+
+	"github.com/podgang/podgang-scheduler/pkg/gang"
 )
 
 // profile is what the plugin needs of its profile beyond fwk.Handle. The
@@ -50,7 +52,11 @@ func (pl *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithH
 	pl.resources = resources
 	resources.SetMembership(pl.index.IsMember)
 
-	var all []fwk.ClusterEventWithHint
+	// Labels of nodes are where topology comes from.
+	all := []fwk.ClusterEventWithHint{{
+		Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel},
+		QueueingHintFn: pl.hintFor(Name, nil),
+	}}
 	for _, other := range profile.EnqueueExtensions() {
 		if other.Name() == Name {
 			continue
@@ -86,7 +92,11 @@ func (pl *Plugin) hintFor(plugin string, ask fwk.QueueingHintFn) fwk.QueueingHin
 		if !member {
 			return fwk.QueueSkip, nil
 		}
-		for _, refused := range pl.waits.blockedBy(key, pod.UID, plugin) {
+		refusals := pl.waits.blockedBy(key, pod.UID, plugin)
+		if len(refusals) == 0 {
+			refusals = pl.joins.blockedBy(gang.Key{Namespace: pod.Namespace, Name: pod.Name}, pod.UID, plugin)
+		}
+		for _, refused := range refusals {
 			if ask == nil {
 				return fwk.Queue, nil
 			}

@@ -3,10 +3,12 @@
 package podgang
 
 import (
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/config"
@@ -23,6 +25,10 @@ type landscape struct {
 	model   score.Model
 	// slices is the generation of ResourceSlices that attributes were read from.
 	slices int64
+	// known are the nodes of the last snapshot, and generation is how often something
+	// has changed about them that decides how good a placement can be at best.
+	known      map[string]*v1.Node
+	generation int64
 }
 
 // placementGroup is an attribute of NICs that tells, on Azure, what no node label
@@ -30,7 +36,7 @@ type landscape struct {
 const placementGroup = "azure.dra.net/placementGroupId"
 
 func newLandscape(args *config.PodGangArgs) *landscape {
-	return &landscape{index: topology.NewIndex(), ladders: laddersOf(args.Fabrics), model: modelOf(&args.Score), slices: -1}
+	return &landscape{index: topology.NewIndex(), ladders: laddersOf(args.Fabrics), model: modelOf(&args.Score), slices: -1, known: make(map[string]*v1.Node)}
 }
 
 // laddersOf returns the fabrics of the arguments, and after them the built-in ones
@@ -62,6 +68,34 @@ func modelOf(args *config.Score) score.Model {
 // sync takes note of the nodes of a snapshot, once at the start of a plan.
 func (l *landscape) sync(nodes []fwk.NodeInfo) {
 	l.index.Sync(len(nodes), func(i int) *v1.Node { return nodes[i].Node() })
+	changed := len(nodes) != len(l.known)
+	for _, info := range nodes {
+		node := info.Node()
+		before := l.known[node.Name]
+		if before == node {
+			continue
+		}
+		changed = changed || before == nil || !alike(before, node)
+		l.known[node.Name] = node
+	}
+	if !changed {
+		return
+	}
+	l.generation++
+	if len(l.known) > len(nodes) {
+		l.known = make(map[string]*v1.Node, len(nodes))
+		for _, info := range nodes {
+			l.known[info.Node().Name] = info.Node()
+		}
+	}
+}
+
+// alike reports whether two versions of a node are the same to a gang on an empty
+// cluster.
+func alike(a, b *v1.Node) bool {
+	return maps.Equal(a.Labels, b.Labels) &&
+		equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) &&
+		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
 }
 
 // readSlices takes note of what attributes of devices tell about topology. The

@@ -5,6 +5,7 @@ package podgang
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,6 +24,8 @@ type plan struct {
 	placements  []gang.Placement
 	allocations []*gangresources.Allocation
 	session     *gangresources.Session
+	// score is the placement score of the gang, members that have a place included.
+	score float64
 }
 
 // plan looks for nodes and devices for the gang, in the scheduling cycle of its
@@ -57,10 +60,8 @@ func (pl *Plugin) plan(ctx context.Context, snapshot gang.Snapshot) (*plan, *ref
 		// What an earlier attempt has nominated would count against this plan.
 		pl.handle.DeleteNominatedPodIfExists(m.pod)
 	}
-	for _, class := range w.classes {
-		if err := w.screen(ctx, class); err != nil {
-			return nil, nil, err
-		}
+	if err := w.lay(ctx, snapshot); err != nil {
+		return nil, nil, err
 	}
 	if r := w.refusedClass(snapshot.Key, floor); r != nil {
 		return nil, r, nil
@@ -68,7 +69,7 @@ func (pl *Plugin) plan(ctx context.Context, snapshot gang.Snapshot) (*plan, *ref
 	problem := w.problem()
 	floors := problem
 	floors.Pods = problem.Pods[:floor]
-	nodes, shortage := placement.Search(&floors, w)
+	solution, shortage := placement.Search(&floors, w)
 	if w.err != nil {
 		return nil, nil, w.err
 	}
@@ -79,11 +80,13 @@ func (pl *Plugin) plan(ctx context.Context, snapshot gang.Snapshot) (*plan, *ref
 	for pod := floor; pod < len(problem.Pods); pod++ {
 		extras = append(extras, pod)
 	}
-	nodes = append(nodes, placement.Fill(&problem, w, extras)...)
+	nodes := append(slices.Clone(solution.Nodes), placement.Fill(&problem, w, extras, solution)...)
 	if w.err != nil {
 		return nil, nil, w.err
 	}
-	return w.result(nodes), nil, nil
+	p := w.result(nodes)
+	p.score, err = w.rate(ctx, nodes)
+	return p, nil, err
 }
 
 // begin reserves what the plan has chosen and starts the attempt.

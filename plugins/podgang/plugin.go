@@ -37,6 +37,15 @@ type Plugin struct {
 	waits *waitBook
 	// bystanders remembers other pods that were refused meanwhile.
 	bystanders *bystanderBook
+	// joins remembers why members that are placed alone did not fit, by pod.
+	joins *waitBook
+	// bindings knows the order of topology levels.
+	bindings *bindingBook
+	// landscape and bests are for the scheduling cycle's goroutine alone.
+	landscape *landscape
+	bests     *bests
+	// slices counts changes of ResourceSlices and DeviceClasses.
+	slices atomic.Int64
 	// extras knows since when extras have been giving way to floors.
 	extras *extraBook
 
@@ -91,6 +100,10 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle, findResour
 		waits:           newWaitBook(),
 		bystanders:      newBystanderBook(),
 		extras:          newExtraBook(),
+		joins:           newWaitBook(),
+		bindings:        newBindingBook(own.TopologyLevels),
+		landscape:       newLandscape(own),
+		bests:           newBests(),
 		pods:            pods,
 		priorityClasses: informers.Scheduling().V1().PriorityClasses().Lister(),
 		binder:          binder.(fwk.BindPlugin),
@@ -98,6 +111,9 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle, findResour
 	}
 	pl.index = gang.NewIndex(handle.ProfileName(), pl.getPod)
 	pl.reclaims = newReclaimer(pl)
+	if err := pl.watchDevices(); err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", Name, err)
+	}
 	if err := pl.watch(ctx); err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}

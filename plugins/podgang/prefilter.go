@@ -50,7 +50,7 @@ func (pl *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		if key, _ := pl.index.GangOf(pod); pl.yields(klog.FromContext(ctx), key, pod) {
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "gives way to the floor of another gang for a moment")
 		}
-		return nil, fwk.NewStatus(fwk.Skip)
+		return pl.join(ctx, pod)
 	case gang.RoleWaits:
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	case gang.RoleLeads:
@@ -100,6 +100,7 @@ func (pl *Plugin) lead(ctx context.Context, leader *v1.Pod) *fwk.Status {
 	if err := pl.begin(ctx, key, plan); err != nil {
 		return fwk.AsStatus(err)
 	}
+	pl.reports.Scored(key, plan.score)
 	pl.waits.clear(key)
 	return nil
 }

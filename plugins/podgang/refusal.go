@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
 
 	"github.com/podgang/podgang-scheduler/pkg/gang"
 	"github.com/podgang/podgang-scheduler/pkg/placement"
@@ -61,7 +62,7 @@ func (w *world) refusedClass(key gang.Key, floor int) *refusal {
 // refusal turns a shortage into words.
 func (w *world) refusal(key gang.Key, shortage *placement.Shortage) *refusal {
 	c := w.classes[shortage.Class]
-	r := &refusal{nodes: len(w.nodes), blockers: blockers{}}
+	r := &refusal{nodes: len(w.nodes), blockers: w.blockers(shortage)}
 	room := fmt.Sprintf("there is room for %d", shortage.Placed)
 	if shortage.Placed == 0 {
 		room = "there is room for none"
@@ -70,22 +71,49 @@ func (w *world) refusal(key gang.Key, shortage *placement.Shortage) *refusal {
 		room += " beside the rest of the gang"
 	}
 	r.message = fmt.Sprintf("PodGang %s", key)
-	if lacking := w.lacking(); lacking != "" {
-		r.message += " needs " + lacking
+	if shortage.Scope >= 0 {
+		r.message += ": " + w.narrow(c, shortage, room)
+	} else {
+		if lacking := w.lacking(); lacking != "" {
+			r.message += " needs " + lacking
+		}
+		r.message += fmt.Sprintf(": group %s needs %d %s (%s), %s", c.group, shortage.Wanted, plural(shortage.Wanted, "pod"), w.needsOf(c), room)
+		r.message += ": " + w.reasons(c)
 	}
-	r.message += fmt.Sprintf(": group %s needs %d %s (%s), %s", c.group, shortage.Wanted, plural(shortage.Wanted, "pod"), w.needsOf(c), room)
-	r.message += ": " + w.reasons(c)
+	if shortage.Infeasible {
+		r.message += fmt.Sprintf("; there is room in places between which RDMA does not work (fabric %s)", w.layout.terrain.fabric)
+	}
 	if shortage.Exhausted {
 		r.message += fmt.Sprintf("; the search was cut short after %d placements", shortage.Tried)
 	}
+	return r
+}
+
+// blockers are the plugins whose events may help. Room on the nodes of every class
+// may, whichever of them the search has looked at.
+func (w *world) blockers(shortage *placement.Shortage) blockers {
+	b := blockers{}
 	for _, class := range w.classes {
+		if !class.screened {
+			continue
+		}
 		for _, refusals := range []map[int]nodeRefusal{class.filtered, class.full} {
 			for _, refused := range refusals {
-				r.blockers.add(refused.plugin, class.pod)
+				b.add(refused.plugin, class.pod)
 			}
 		}
+		if len(class.nodes) == 0 {
+			continue
+		}
+		b.add(noderesources.Name, class.pod)
+		if len(class.pod.Spec.ResourceClaims) > 0 || slices.ContainsFunc(w.room.columns, func(c column) bool { return isScalar(c.resource) }) {
+			b.add(gangresources.Name, class.pod)
+		}
 	}
-	return r
+	if shortage.Scope >= 0 || shortage.Infeasible {
+		b.add(Name, w.classes[shortage.Class].pod)
+	}
+	return b
 }
 
 // reasons counts the nodes by what they lack; the counts add up to the size of
@@ -93,13 +121,7 @@ func (w *world) refusal(key gang.Key, shortage *placement.Shortage) *refusal {
 func (w *world) reasons(c *class) string {
 	counts := make(map[string]int)
 	for n := range w.nodes {
-		if refused, ok := c.filtered[n]; ok {
-			counts[refused.reason]++
-		} else if refused, ok := c.full[n]; ok {
-			counts[refused.reason]++
-		} else {
-			counts["has room, and more is needed"]++
-		}
+		counts[w.reasonOf(c, n)]++
 	}
 	if len(w.nodes) == 0 {
 		return "the cluster has no nodes"
@@ -111,6 +133,25 @@ func (w *world) reasons(c *class) string {
 		reasons[i] = fmt.Sprintf("%d %s: %s", counts[reason], plural(counts[reason], "node"), reason)
 	}
 	return strings.Join(reasons, "; ")
+}
+
+// hasRoom is said of a node that can take a pod.
+const hasRoom = "has room, and more is needed"
+
+// reasonOf says why the class cannot use a node, or that it can.
+func (w *world) reasonOf(c *class, n int) string {
+	if refused, ok := c.filtered[n]; ok {
+		return refused.reason
+	}
+	if refused, ok := c.full[n]; ok {
+		return refused.reason
+	}
+	if len(w.stock) > 0 {
+		if lacks := w.room.lacks(c.requests, w.stock[n].Free, w.stock[n].Total); lacks != "" {
+			return lacks
+		}
+	}
+	return hasRoom
 }
 
 // reasonFull says what a node lacks that passes the filters. For devices it says

@@ -135,6 +135,9 @@ func TestRefusal(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		for _, c := range w.classes {
+			c.screened, c.nodes = true, []int{1, 2}
+		}
 		w.classes[0].filtered[0] = nodeRefusal{"TaintToleration", "taint maintenance"}
 		w.classes[0].full[1] = nodeRefusal{"NodeResourcesFit", "Insufficient cpu"}
 		w.classes[1].full[1] = nodeRefusal{"NodeResourcesFit,NodePorts", "Too many pods"}
@@ -146,11 +149,11 @@ func TestRefusal(t *testing.T) {
 		shortage placement.Shortage
 		want     string
 	}{
-		{"alone", placement.Shortage{Placed: 1, Wanted: 2, Alone: true}, "PodGang ns/g: group w needs 2 pods (8 cpu), there is room for 1: " + reasons},
-		{"one pod and no room", placement.Shortage{Wanted: 1, Alone: true}, "PodGang ns/g: group w needs 1 pod (8 cpu), there is room for none: " + reasons},
-		{"together", placement.Shortage{Placed: 1, Wanted: 2}, "PodGang ns/g: group w needs 2 pods (8 cpu), there is room for 1 beside the rest of the gang: " + reasons},
+		{"alone", placement.Shortage{Scope: -1, Placed: 1, Wanted: 2, Alone: true}, "PodGang ns/g: group w needs 2 pods (8 cpu), there is room for 1: " + reasons},
+		{"one pod and no room", placement.Shortage{Scope: -1, Wanted: 1, Alone: true}, "PodGang ns/g: group w needs 1 pod (8 cpu), there is room for none: " + reasons},
+		{"together", placement.Shortage{Scope: -1, Placed: 1, Wanted: 2}, "PodGang ns/g: group w needs 2 pods (8 cpu), there is room for 1 beside the rest of the gang: " + reasons},
 		{
-			"cut short", placement.Shortage{Placed: 1, Wanted: 2, Exhausted: true, Tried: 77},
+			"cut short", placement.Shortage{Scope: -1, Placed: 1, Wanted: 2, Exhausted: true, Tried: 77},
 			"PodGang ns/g: group w needs 2 pods (8 cpu), there is room for 1 beside the rest of the gang: " + reasons + "; the search was cut short after 77 placements",
 		},
 	} {

@@ -47,6 +47,25 @@ func (r *room) add(d *demand) {
 	}
 }
 
+// addList makes sure that there is a column for each resource of a list.
+func (r *room) addList(list v1.ResourceList) {
+	for name := range list {
+		r.columnOf(column{resource: name})
+	}
+}
+
+// daemon returns the amounts that a daemon pod with these requests takes.
+func (r *room) daemon(requests v1.ResourceList) []int64 {
+	return r.requests(&demand{requests: requests})
+}
+
+// addAmounts adds b to a.
+func addAmounts(a, b []int64) {
+	for i, amount := range b {
+		a[i] += amount
+	}
+}
+
 // columnOf returns the index of a column, a new one if there is none like it.
 func (r *room) columnOf(c column) int {
 	if at := slices.IndexFunc(r.columns, c.equal); at >= 0 {

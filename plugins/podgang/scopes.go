@@ -15,8 +15,10 @@ import (
 type constraint struct {
 	// name is for refusals.
 	name string
-	// groups are the groups that it is about, nil for all.
+	// groups are the groups that it is about, nil for all. Where domain is set, it is
+	// about those of their members that have a channel of that ComputeDomain.
 	groups []string
+	domain string
 	// required is a label key, preferred are label keys, the first to be tried first.
 	required  string
 	preferred []string
@@ -24,8 +26,12 @@ type constraint struct {
 	asked string
 }
 
-// concerns reports whether the constraint is about a group.
-func (c *constraint) concerns(group string) bool {
+// concerns reports whether the constraint is about a class.
+func (c *constraint) concerns(of *class) bool {
+	return c.concernsGroup(of.group) && (c.domain == "" || c.domain == of.demand.domain)
+}
+
+func (c *constraint) concernsGroup(group string) bool {
 	return c.groups == nil || slices.Contains(c.groups, group)
 }
 
@@ -86,13 +92,13 @@ func unitOf(spec *v1alpha1.PodGangSpec, group string, labels map[string]string) 
 func domainConstraint(policy config.ComputeDomainPlacement, domain string, groups []string, given []constraint) (c constraint, ok bool) {
 	spokenFor := func(group string) bool {
 		return slices.ContainsFunc(given, func(c constraint) bool {
-			return c.concerns(group) && c.speaksOf(topology.NVLinkKey)
+			return c.concernsGroup(group) && c.speaksOf(topology.NVLinkKey)
 		})
 	}
 	if !slices.ContainsFunc(groups, func(group string) bool { return !spokenFor(group) }) {
 		return constraint{}, false
 	}
-	c = constraint{name: "ComputeDomain " + domain, groups: groups}
+	c = constraint{name: "ComputeDomain " + domain, groups: groups, domain: domain}
 	if policy == config.ComputeDomainPreferred {
 		c.preferred = []string{topology.NVLinkKey}
 	} else {

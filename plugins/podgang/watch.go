@@ -5,30 +5,19 @@ package podgang
 import (
 	"context"
 	"fmt"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 	"github.com/podgang/podgang-scheduler/pkg/gang"
 	"github.com/podgang/podgang-scheduler/pkg/report"
-)
-
-const (
-	// crdPollInterval is how often the API server is asked for PodGangs until it
-	// serves them.
-	crdPollInterval = 2 * time.Second
-	// syncTimeout bounds the first list of PodGangs at start.
-	syncTimeout = 30 * time.Second
 )
 
 // podGangs is the resource that is watched.
@@ -46,9 +35,11 @@ func (pl *Plugin) watch(ctx context.Context) error {
 	if err := pl.watchPods(ctx); err != nil {
 		return err
 	}
+	pl.watchBindings(ctx, client)
+	gangs := pl.customPodGangs(ctx)
 	var served bool
 	err = wait.PollUntilContextCancel(ctx, crdPollInterval, true, func(context.Context) (bool, error) {
-		served, err = pl.podGangsServed()
+		served, err = gangs.served(pl.handle.ClientSet().Discovery())
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot tell whether PodGangs are served, trying again")
 		}
@@ -58,63 +49,16 @@ func (pl *Plugin) watch(ctx context.Context) error {
 		return err
 	}
 	if served {
-		return pl.watchPodGangs(ctx, client)
+		return gangs.watch(ctx, client)
 	}
 	klog.FromContext(ctx).Info("The API server does not serve PodGangs: gangs wait until their CRD is installed", "resource", podGangs.String())
-	go pl.awaitPodGangs(ctx, client)
+	go gangs.await(ctx, pl.handle.ClientSet().Discovery(), client)
 	return nil
 }
 
-// podGangsServed asks the API server whether it serves PodGangs.
-func (pl *Plugin) podGangsServed() (bool, error) {
-	resources, err := pl.handle.ClientSet().Discovery().ServerResourcesForGroupVersion(podGangs.GroupVersion().String())
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("ask the API server for %s: %w", podGangs.GroupVersion(), err)
-	}
-	for i := range resources.APIResources {
-		if resources.APIResources[i].Name == podGangs.Resource {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// awaitPodGangs starts to watch PodGangs as soon as they are served.
-func (pl *Plugin) awaitPodGangs(ctx context.Context, client dynamic.Interface) {
-	logger := klog.FromContext(ctx)
-	err := wait.PollUntilContextCancel(ctx, crdPollInterval, false, func(context.Context) (bool, error) {
-		served, err := pl.podGangsServed()
-		if err != nil {
-			logger.V(4).Info("Cannot tell whether PodGangs are served", "err", err)
-			return false, nil
-		}
-		if !served {
-			return false, nil
-		}
-		if err := pl.watchPodGangs(ctx, client); err != nil {
-			logger.Error(err, "PodGangs are served and cannot be watched yet")
-			return false, nil
-		}
-		return true, nil
-	})
-	if err == nil {
-		logger.Info("Watching PodGangs", "resource", podGangs.String())
-	}
-}
-
-// watchPodGangs feeds the index with PodGangs and returns when those that exist
-// are known.
-func (pl *Plugin) watchPodGangs(ctx context.Context, client dynamic.Interface) error {
-	watchCtx, stop := context.WithCancel(ctx)
-	informer := dynamicinformer.NewFilteredDynamicInformer(client, podGangs, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	if err := informer.SetTransform(transform); err != nil {
-		stop()
-		return fmt.Errorf("watch PodGangs: %w", err)
-	}
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+// customPodGangs feeds the index with PodGangs.
+func (pl *Plugin) customPodGangs(ctx context.Context) *custom {
+	return &custom{resource: podGangs, transform: transform, handler: cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { pl.setPodGang(ctx, obj) },
 		UpdateFunc: func(_, obj any) { pl.setPodGang(ctx, obj) },
 		DeleteFunc: func(obj any) {
@@ -125,21 +69,7 @@ func (pl *Plugin) watchPodGangs(ctx context.Context, client dynamic.Interface) e
 				pl.deletePodGang(ctx, unreadable(pg))
 			}
 		},
-	})
-	if err != nil {
-		stop()
-		return fmt.Errorf("watch PodGangs: %w", err)
-	}
-	go informer.Run(watchCtx.Done())
-	syncCtx, cancel := context.WithTimeout(ctx, syncTimeout)
-	defer cancel()
-	if !cache.WaitForCacheSync(syncCtx.Done(), registration.HasSynced) {
-		stop()
-		return fmt.Errorf("PodGangs could not be listed within %v: is the scheduler allowed to get, list and watch %s?", syncTimeout, podGangs.GroupResource())
-	}
-	// The informer runs as long as the scheduler does.
-	context.AfterFunc(ctx, stop)
-	return nil
+	}}
 }
 
 func (pl *Plugin) setPodGang(ctx context.Context, obj any) {
@@ -201,6 +131,7 @@ func (pl *Plugin) watchPods(ctx context.Context) error {
 			if pod, ok := final(obj).(*v1.Pod); ok {
 				pl.bystanders.remove(pod)
 				pl.extras.proceed(pod.UID)
+				pl.joins.clear(gang.Key{Namespace: pod.Namespace, Name: pod.Name})
 				pl.apply(ctx, pl.index.DeletePod(pod))
 			}
 		},
@@ -217,6 +148,23 @@ func (pl *Plugin) watchPods(ctx context.Context) error {
 			pl.reports.Run(ctx)
 		}
 	}()
+	return nil
+}
+
+// watchDevices counts changes of what devices there are.
+func (pl *Plugin) watchDevices() error {
+	count := func() { pl.slices.Add(1) }
+	counted := cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { count() },
+		UpdateFunc: func(any, any) { count() },
+		DeleteFunc: func(any) { count() },
+	}
+	resources := pl.handle.SharedInformerFactory().Resource().V1()
+	for _, informer := range []cache.SharedIndexInformer{resources.ResourceSlices().Informer(), resources.DeviceClasses().Informer()} {
+		if _, err := informer.AddEventHandler(counted); err != nil {
+			return fmt.Errorf("watch devices: %w", err)
+		}
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -13,11 +14,13 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	resourcehelper "k8s.io/component-helpers/resource"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/podgang/podgang-scheduler/pkg/devices"
 	"github.com/podgang/podgang-scheduler/pkg/gang"
 	"github.com/podgang/podgang-scheduler/pkg/placement"
 	"github.com/podgang/podgang-scheduler/plugins/gangresources"
@@ -44,6 +47,20 @@ type world struct {
 	// named are the claims that members use by name.
 	named map[string]bool
 
+	// room is what the search counts, stock what each node has of it, and used what
+	// the members placed so far have taken.
+	room  room
+	stock []placement.Node
+	used  map[int][]int64
+	// daemons counts the stand-ins for daemon pods of ComputeDomains, by node.
+	daemons map[int]int
+	// sorts are answers of Session.Nature, by the text of what was asked.
+	sorts map[string]gangresources.Nature
+	// inventory tells versions of the cluster's nodes and devices apart.
+	inventory string
+	// layout is where the members are to be relative to each other.
+	layout *layout
+
 	// err is the first error that ends the plan.
 	err error
 }
@@ -52,6 +69,8 @@ type world struct {
 type class struct {
 	index int
 	group string
+	// key is equal for classes of pods with the same needs, in any plan.
+	key string
 	// pod stands for all members of the class.
 	pod *v1.Pod
 	// state is the cycle state of the profile's filters for the class.
@@ -60,6 +79,15 @@ type class struct {
 	refused *nodeRefusal
 	// nodes are the nodes that pass the filters, in the order of preference.
 	nodes []int
+	// eligible are the nodes that would do if nothing were on them.
+	eligible []int
+	// demand is what one pod asks for, requests the same by column of the room.
+	demand   *demand
+	requests []int64
+	// bound is set when all pods of the class have a place already.
+	bound bool
+	// screened is set when the filters have been asked.
+	screened bool
 	// filtered holds the refusals before anything was placed, full the last
 	// refusals since, by node.
 	filtered, full map[int]nodeRefusal
@@ -76,8 +104,9 @@ type planned struct {
 	pod   *v1.Pod
 	class *class
 	floor bool
-	// allocation is the last one made for the member.
+	// allocation and node are the last ones chosen for the member.
 	allocation *gangresources.Allocation
+	node       int
 }
 
 func (pl *Plugin) newWorld(ctx context.Context) (*world, error) {
@@ -89,36 +118,58 @@ func (pl *Plugin) newWorld(ctx context.Context) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
+	slices := pl.slices.Load()
+	pl.landscape.sync(nodes)
+	if err := pl.landscape.readSlices(slices, session.Slices); err != nil {
+		return nil, fmt.Errorf("list ResourceSlices: %w", err)
+	}
 	return &world{
-		pl:      pl,
-		ctx:     ctx,
-		session: session,
-		nodes:   nodes,
-		placed:  make(map[int]fwk.NodeInfo),
-		classOf: make(map[string]*class),
-		named:   make(map[string]bool),
+		inventory: fmt.Sprintf("%d %d", pl.landscape.generation, slices),
+		pl:        pl,
+		ctx:       ctx,
+		session:   session,
+		nodes:     nodes,
+		placed:    make(map[int]fwk.NodeInfo),
+		classOf:   make(map[string]*class),
+		named:     make(map[string]bool),
+		used:      make(map[int][]int64),
+		daemons:   make(map[int]int),
+		sorts:     make(map[string]gangresources.Nature),
 	}, nil
 }
 
 // addMember files a member under its class.
 func (w *world) addMember(group string, pod *v1.Pod, floor bool) error {
 	w.noteSharing(pod)
-	key, err := classKey(group, pod, w.claim)
+	c, err := w.classFor(group, pod)
 	if err != nil {
-		return fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return err
 	}
-	c := w.classOf[key]
-	if c == nil {
-		c = &class{
-			index: len(w.classes), group: group, pod: pod,
-			filtered: make(map[int]nodeRefusal), full: make(map[int]nodeRefusal),
-		}
-		w.classOf[key] = c
-		w.classes = append(w.classes, c)
-		w.interacts = w.interacts || interacts(pod)
-	}
+	w.interacts = w.interacts || interacts(pod)
 	w.members = append(w.members, &planned{pod: pod, class: c, floor: floor})
 	return nil
+}
+
+// classFor returns the class of a pod, a new one if it is the first of its kind.
+func (w *world) classFor(group string, pod *v1.Pod) (*class, error) {
+	key, err := classKey(group, pod, w.claim)
+	if err != nil {
+		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	if c := w.classOf[key]; c != nil {
+		return c, nil
+	}
+	return w.newClass(group, pod, key), nil
+}
+
+func (w *world) newClass(group string, pod *v1.Pod, key string) *class {
+	c := &class{
+		index: len(w.classes), group: group, pod: pod, key: key,
+		filtered: make(map[int]nodeRefusal), full: make(map[int]nodeRefusal),
+	}
+	w.classOf[key] = c
+	w.classes = append(w.classes, c)
+	return c
 }
 
 // noteSharing notes that members interact when several use one claim: the first
@@ -155,6 +206,10 @@ func (w *world) claimSpec(pod *v1.Pod, entry *v1.PodResourceClaim) *resourceapi.
 
 // screen runs the profile's filters for the class on every node once.
 func (w *world) screen(ctx context.Context, c *class) error {
+	if c.screened {
+		return nil
+	}
+	c.screened = true
 	c.state = framework.NewCycleState()
 	gangresources.MarkPlanning(c.state)
 	result, status, narrowing := w.pl.handle.(profile).RunPreFilterPlugins(ctx, c.state, c.pod)
@@ -174,8 +229,14 @@ func (w *world) screen(ctx context.Context, c *class) error {
 			return
 		}
 		statuses[n] = w.pl.handle.RunFilterPluginsWithNominatedPods(ctx, c.state, c.pod, w.nodes[n])
+		if statuses[n].IsSuccess() {
+			statuses[n] = admitsDomain(c.demand, w.nodes[n].Node())
+		}
 	}, Name)
 	for n, status := range statuses {
+		if wouldDo(c.pod, w.nodes[n].Node(), status) {
+			c.eligible = append(c.eligible, n)
+		}
 		switch {
 		case status.IsSuccess():
 			c.nodes = append(c.nodes, n)
@@ -231,18 +292,6 @@ func (w *world) firstDeviceClass(pod *v1.Pod) string {
 	return ""
 }
 
-// problem returns the gang for the search.
-func (w *world) problem() placement.Problem {
-	p := placement.Problem{Interacts: w.interacts, Budget: int(w.pl.args.SearchBudget)}
-	for _, c := range w.classes {
-		p.Classes = append(p.Classes, placement.Class{Weight: weight(c.pod), Nodes: c.nodes})
-	}
-	for _, m := range w.members {
-		p.Pods = append(p.Pods, m.class.index)
-	}
-	return p
-}
-
 // weight tells how hard a pod is to place: one with claims is harder than one
 // without, and then the larger is.
 func weight(pod *v1.Pod) float64 {
@@ -278,6 +327,9 @@ func (w *world) Place(member, n int) (func(), bool) {
 			return nil, w.refuse(m, n, status)
 		}
 	}
+	if status := w.roomForDaemon(m.class, n, node); !status.IsSuccess() {
+		return nil, w.refuse(m, n, status)
+	}
 	allocation, status := w.session.Allocate(w.ctx, m.pod, node)
 	if !status.IsSuccess() {
 		return nil, w.refuse(m, n, status.WithPlugin(gangresources.Name))
@@ -291,16 +343,148 @@ func (w *world) Place(member, n int) (func(), bool) {
 		node = node.Snapshot()
 	}
 	node.AddPodInfo(info)
+	daemon := w.addDaemon(m, n, node)
 	w.placed[n] = node
-	m.allocation = allocation
+	m.allocation, m.node = allocation, n
+	w.take(n, m.class.requests, 1)
 	w.tell(info, node, w.pl.handle.RunPreFilterExtensionAddPod)
 	return func() {
 		w.tell(info, node, w.pl.handle.RunPreFilterExtensionRemovePod)
-		if err := node.RemovePod(klog.FromContext(w.ctx), info.GetPod()); err != nil {
-			w.fail(err)
+		w.take(n, m.class.requests, -1)
+		if daemon != nil {
+			w.daemons[n]--
+			w.remove(node, daemon)
 		}
+		w.remove(node, info)
 		w.session.Undo(allocation)
 	}, true
+}
+
+// remove takes a pod off a node.
+func (w *world) remove(node fwk.NodeInfo, info fwk.PodInfo) {
+	if err := node.RemovePod(klog.FromContext(w.ctx), info.GetPod()); err != nil {
+		w.fail(err)
+	}
+}
+
+// take notes that a pod with these requests is on a node, or with -1 that it is not
+// any more.
+func (w *world) take(n int, requests []int64, times int64) {
+	used := w.used[n]
+	if used == nil {
+		used = make([]int64, len(requests))
+		w.used[n] = used
+	}
+	for i, amount := range requests {
+		used[i] += amount * times
+	}
+}
+
+// Count returns how many pods of a class a node can take beside those placed on it,
+// at most.
+func (w *world) Count(class, n int) int {
+	c, used := w.classes[class], w.used[n]
+	count := unlimited
+	if c.demand.most > 0 {
+		count = int64(c.demand.most)
+	}
+	for i, amount := range c.requests {
+		if amount == 0 {
+			continue
+		}
+		left := w.stock[n].Free[i]
+		if used != nil {
+			left -= used[i]
+		}
+		count = min(count, max(0, left/amount))
+	}
+	return int(min(count, math.MaxInt32))
+}
+
+// Align returns how near the accelerators of a placed member are to its NICs.
+func (w *world) Align(member int) float64 {
+	m := w.members[member]
+	return w.align(m.class.demand, m.pod, m.allocation, w.nodes[m.node].Node().Name)
+}
+
+func (w *world) align(d *demand, pod *v1.Pod, allocation *gangresources.Allocation, node string) float64 {
+	if d.accelerators == 0 || !d.rdma {
+		return 1
+	}
+	accelerators, nics := w.session.Loci(pod, allocation)
+	if len(accelerators) == 0 || len(nics) == 0 {
+		return 1
+	}
+	allAccelerators, allNICs := w.session.NodeLoci(node)
+	factors := devices.Alignment{SameNUMA: w.pl.args.Score.SameNUMA, CrossNUMA: w.pl.args.Score.CrossNUMA}
+	return factors.Rate(accelerators, nics, allAccelerators, allNICs)
+}
+
+// Nature and ClassOfResource tell what requests get; the first is remembered for the
+// plan.
+func (w *world) Nature(want gangresources.Want) (gangresources.Nature, bool) {
+	key := want.Class + "\n" + devices.SelectorKey(want.Selectors)
+	nature, known := w.sorts[key]
+	if !known {
+		nature, _ = w.session.Nature(want)
+		w.sorts[key] = nature
+	}
+	return nature, true
+}
+
+func (w *world) ClassOfResource(name v1.ResourceName) string {
+	return w.session.ClassOfResource(name)
+}
+
+// measure reads what the classes ask for and what the nodes have of it.
+func (w *world) measure() {
+	for _, c := range w.classes {
+		if c.demand == nil {
+			claimOf := w.claim
+			if c.bound {
+				claimOf = w.claimUnallocated
+			}
+			c.demand = demandOf(w.pl.args, c.pod, w, claimOf)
+		}
+		w.room.add(c.demand)
+		if c.demand.hasDomain() {
+			w.room.addList(w.pl.args.ComputeDomains.DaemonRequests)
+		}
+	}
+	w.room.settle()
+	for _, c := range w.classes {
+		c.requests = w.room.requests(c.demand)
+		if c.demand.hasDomain() && c.demand.channel == "" {
+			addAmounts(c.requests, w.room.daemon(w.pl.args.ComputeDomains.DaemonRequests))
+		}
+	}
+}
+
+// takeStock counts what the nodes have. The columns of the room must not change any
+// more.
+func (w *world) takeStock() {
+	priority := int32(math.MinInt32)
+	for _, m := range w.members {
+		priority = max(priority, corev1helpers.PodPriority(m.pod))
+	}
+	domains := make(map[string]bool)
+	for _, c := range w.classes {
+		domains[c.demand.domainUID] = true
+	}
+	w.stock = make([]placement.Node, len(w.nodes))
+	for n, node := range w.nodes {
+		var nominated []fwk.PodInfo
+		for _, info := range w.pl.handle.NominatedPodsForNode(node.Node().Name) {
+			if corev1helpers.PodPriority(info.GetPod()) >= priority {
+				nominated = append(nominated, info)
+			}
+		}
+		w.stock[n].Free, w.stock[n].Total = w.room.stock(w.session, node, nominated)
+		if uid := node.Node().Labels[labelComputeDomain]; uid != "" && domains[uid] {
+			// Its daemon is there already.
+			addAmounts(w.stock[n].Free, w.room.daemon(w.pl.args.ComputeDomains.DaemonRequests))
+		}
+	}
 }
 
 // refuse notes why a member does not fit on a node. Anything but a refusal ends
