@@ -152,8 +152,7 @@ func TestReplacementWaitsForItsDomain(t *testing.T) {
 			}
 			s.pod("g-0", of("g"), inRoom(s.ns), slot)
 			s.unschedulable([]string{"g-0"}, rackKey, "r1")
-			s.marker()
-			s.neverBound("g-0")
+			s.holdsNothing("g-0")
 			s.deletePods("other")
 			s.inRack("r1", pods...)
 		})
