@@ -5,7 +5,6 @@ package podgang
 import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
@@ -68,7 +67,7 @@ func (w *world) addDaemon(m *planned, n int, node fwk.NodeInfo) fwk.PodInfo {
 		return nil
 	}
 	info, err := framework.NewPodInfo(&v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: m.pod.Namespace, Name: m.pod.Name + "-daemon", UID: types.UID(m.pod.UID + "-daemon")},
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.pod.Namespace, Name: m.pod.Name + "-daemon", UID: m.pod.UID + "-daemon"},
 		Spec: v1.PodSpec{
 			NodeName:   node.Node().Name,
 			Containers: []v1.Container{{Name: "daemon", Resources: v1.ResourceRequirements{Requests: w.pl.args.ComputeDomains.DaemonRequests}}},

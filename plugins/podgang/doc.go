@@ -18,11 +18,23 @@
 //   - EventsToRegister wakes a gang that did not fit when something happens that
 //     could change that.
 //
+// # A plan
+//
+// A world is the cluster as one plan sees it; it tells the search (pkg/placement)
+// whether pods fit. Its layout says where members are to be relative to each other:
+// constraints of the PodGang, in the order of levels that a ClusterTopologyBinding
+// tells (bindings.go) or the arguments; one NVLink domain for each ComputeDomain;
+// near the members that have a place, and near gangs of the same PodCliqueSet
+// replica. The landscape keeps the topology of the cluster from one plan to the next.
+// A member that joins a gang which has its floors is placed in the same way, alone
+// (join.go).
+//
 // # Concurrency
 //
 // PreFilter, PostFilter, Reserve and Permit run in the scheduling cycle, which is
-// one goroutine; Bind, PostBind and Unreserve run in binding cycles, many at a
-// time; PreEnqueue, Less and the queueing hints run under the lock of the
-// scheduling queue. The state they share is the gang.Index, whose lock is a leaf.
-// Nothing may call the queue (Activate) while holding a lock of ours.
+// one goroutine, and so the landscape and the remembered best placements need no
+// lock; Bind, PostBind and Unreserve run in binding cycles, many at a time;
+// PreEnqueue, Less and the queueing hints run under the lock of the scheduling queue.
+// The state they share is the gang.Index, whose lock is a leaf. Nothing may call the
+// queue (Activate) while holding a lock of ours.
 package podgang

@@ -131,8 +131,9 @@ type terrain struct {
 	// split are the levels to keep pods close by, broad to narrow.
 	split []*topology.Level
 	model *score.Model
-	// fabric names the ladder, "" if no eligible node carries a label of one.
-	fabric string
+	// top is the broadest level of the fabric, "" if no eligible node carries a label
+	// of one.
+	top string
 }
 
 // terrain returns the facts of all nodes for a gang that can use the eligible ones.
@@ -147,10 +148,9 @@ func (l *landscape) terrain(count int, eligible func(i int) bool) *terrain {
 	for _, key := range ladder.Keys {
 		fabric = append(fabric, l.index.Level(key))
 	}
-	t := &terrain{
-		facts:  score.FactsOf(count, l.index.Level(topology.NVLinkKey), fabric),
-		model:  &model,
-		fabric: ladder.Name,
+	t := &terrain{facts: score.FactsOf(count, l.index.Level(topology.NVLinkKey), fabric), model: &model}
+	if labelled {
+		t.top = ladder.Keys[len(ladder.Keys)-1]
 	}
 	for _, level := range slices.Backward(fabric) {
 		t.split = append(t.split, level)

@@ -248,9 +248,33 @@ func (w *world) problem() placement.Problem {
 		w.describe(&p.Classes[i], c)
 	}
 	for _, b := range l.bound {
-		p.Pins = append(p.Pins, placement.Pin{Class: b.class.index, Scopes: p.Classes[b.class.index].Scopes, Member: w.member(b.class, b.node, w.align(b.class.demand, b.pod, nil, w.nodes[b.node].Node().Name))})
+		p.Pins = append(p.Pins, placement.Pin{
+			Class: b.class.index, Scopes: p.Classes[b.class.index].Scopes,
+			Member: w.member(b.class, b.node, w.align(b.class.demand, b.pod, nil, w.nodes[b.node].Node().Name)),
+		})
 	}
+	drawTogether(&p)
 	return p
+}
+
+// drawTogether has the members of a gang without accelerators keep close as if each
+// had one, for the search: a preferred level that cannot hold all of them is then
+// spread over as few domains as possible.
+func drawTogether(p *placement.Problem) {
+	for i := range p.Classes {
+		if p.Classes[i].G > 0 {
+			return
+		}
+	}
+	for i := range p.Classes {
+		p.Classes[i].G, p.Classes[i].RDMA = 1, true
+	}
+	for i := range p.Pins {
+		p.Pins[i].Member.G, p.Pins[i].Member.RDMA = 1, true
+	}
+	model := *p.Model
+	model.StrictTop = false
+	p.Model = &model
 }
 
 // describe fills in what the search needs of a class where places matter.

@@ -31,7 +31,7 @@ func (w *world) narrow(c *class, shortage *placement.Shortage, room string) stri
 	}
 	about := fmt.Sprintf("%s; best is %s", needs, level.Values[shortage.Domain])
 	if pinned := w.pinned(wish, level); len(pinned) > 0 {
-		about = fmt.Sprintf("%s, where %s", needs, pinned)
+		about = fmt.Sprintf("%s; %s", needs, pinned)
 	}
 	return fmt.Sprintf("%s, where for %d %s of group %s (%s) %s (%s); %s", about, shortage.Wanted, plural(shortage.Wanted, "pod"), c.group,
 		w.needsOf(c), room, w.inDomain(c, level, shortage.Domain), w.census(level, shortage.Domain))

@@ -36,6 +36,9 @@ func (w *world) rate(ctx context.Context, nodes []int) (float64, error) {
 	if w.layout == nil || w.layout.terrain == nil {
 		return 1, nil
 	}
+	if !slices.ContainsFunc(w.classes, func(c *class) bool { return c.demand.accelerators > 0 }) {
+		return 1, nil
+	}
 	p := w.problem()
 	members := make([]score.Member, 0, len(p.Pins)+len(nodes))
 	for _, pin := range p.Pins {

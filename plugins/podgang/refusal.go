@@ -81,7 +81,7 @@ func (w *world) refusal(key gang.Key, shortage *placement.Shortage) *refusal {
 		r.message += ": " + w.reasons(c)
 	}
 	if shortage.Infeasible {
-		r.message += fmt.Sprintf("; there is room in places between which RDMA does not work (fabric %s)", w.layout.terrain.fabric)
+		r.message += fmt.Sprintf("; there is room only across %s, and RDMA does not work there", w.layout.terrain.top)
 	}
 	if shortage.Exhausted {
 		r.message += fmt.Sprintf("; the search was cut short after %d placements", shortage.Tried)

@@ -97,7 +97,7 @@ func validateScore(path *field.Path, score *config.Score) field.ErrorList {
 		{"crossNUMA", score.CrossNUMA},
 	} {
 		// A comparison with NaN is false.
-		if !(factor.value > 0 && factor.value <= 1) { //nolint:staticcheck // see above
+		if !(factor.value > 0 && factor.value <= 1) {
 			errs = append(errs, field.Invalid(path.Child(factor.name), factor.value, "must be more than 0 and at most 1"))
 		}
 	}
