@@ -12,7 +12,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/podgang/podgang-scheduler/pkg/gang"
-	"github.com/podgang/podgang-scheduler/pkg/placement"
 )
 
 // join chooses the node of a member that joins a gang which has its floors: in the
@@ -84,7 +83,7 @@ func (pl *Plugin) placeOne(ctx context.Context, snapshot gang.Snapshot) (node st
 		return "", 0, r, nil
 	}
 	problem := w.problem()
-	solution, shortage := placement.Search(&problem, w)
+	solution, shortage := w.search(&problem)
 	switch {
 	case w.err != nil:
 		return "", 0, nil, w.err

@@ -257,6 +257,23 @@ func (w *world) problem() placement.Problem {
 	return p
 }
 
+// search places the pods of the problem. Where there is no way, and RDMA does not
+// work everywhere, it finds out whether that alone is the reason; members may then be
+// left placed.
+func (w *world) search(p *placement.Problem) (*placement.Solution, *placement.Shortage) {
+	solution, shortage := placement.Search(p, w)
+	if shortage == nil || shortage.Infeasible || w.err != nil || p.Model == nil || !p.Model.StrictTop {
+		return solution, shortage
+	}
+	anywhere, model := *p, *p.Model
+	model.StrictTop = false
+	anywhere.Model = &model
+	if _, still := placement.Search(&anywhere, w); still == nil {
+		shortage.Infeasible = true
+	}
+	return nil, shortage
+}
+
 // drawTogether has the members of a gang without accelerators keep close as if each
 // had one, for the search: a preferred level that cannot hold all of them is then
 // spread over as few domains as possible.

@@ -69,7 +69,7 @@ func (pl *Plugin) plan(ctx context.Context, snapshot gang.Snapshot) (*plan, *ref
 	problem := w.problem()
 	floors := problem
 	floors.Pods = problem.Pods[:floor]
-	solution, shortage := placement.Search(&floors, w)
+	solution, shortage := w.search(&floors)
 	if w.err != nil {
 		return nil, nil, w.err
 	}
