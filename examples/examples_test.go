@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 )
@@ -57,7 +58,7 @@ func pick[T runtime.Object](objects []runtime.Object) []T {
 }
 
 func TestNames(t *testing.T) {
-	if diff := cmp.Diff([]string{"disagg-l40s"}, Names()); diff != "" {
+	if diff := cmp.Diff([]string{"disagg-l40s", "nvl72", "nvl72-preferred"}, Names()); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 }
@@ -154,5 +155,40 @@ func TestDisaggL40S(t *testing.T) {
 	want := map[string]int{"vllm-disagg-dra-0-frontend-0": 0, "vllm-disagg-dra-0-prefill-0": 1, "vllm-disagg-dra-0-decode-0": 1}
 	if diff := cmp.Diff(want, claims); diff != "" {
 		t.Errorf("claims (-want +got):\n%s", diff)
+	}
+}
+
+// A rack has 18 trays: each pod takes a whole one, with a channel of the one domain.
+func TestNVL72(t *testing.T) {
+	const key = "nvidia.com/gpu.clique"
+	for name, want := range map[string]v1alpha1.TopologyPackConstraint{
+		"nvl72":           {Required: ptr.To(key)},
+		"nvl72-preferred": {Preferred: ptr.To(key)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := load(t, name)
+			gangs, pods := pick[*v1alpha1.PodGang](objects), pick[*corev1.Pod](objects)
+			if len(gangs) != 1 || len(gangs[0].Spec.PodGroups) != 1 || gangs[0].Spec.PodGroups[0].MinReplicas != 18 || len(pods) != 18 {
+				t.Fatalf("%d gangs of %d pods: %+v, want one group with a floor of 18", len(gangs), len(pods), gangs)
+			}
+			if diff := cmp.Diff(&v1alpha1.TopologyConstraint{PackConstraint: &want}, gangs[0].Spec.TopologyConstraint); diff != "" {
+				t.Errorf("constraint (-want +got):\n%s", diff)
+			}
+			devices := map[string]int64{}
+			for _, template := range pick[*resourcev1.ResourceClaimTemplate](objects) {
+				for _, request := range template.Spec.Spec.Devices.Requests {
+					devices[request.Exactly.DeviceClassName] += request.Exactly.Count
+				}
+			}
+			want := map[string]int64{"gpu.nvidia.com": 4, "dranet.net": 8, "compute-domain-default-channel.nvidia.com": 1}
+			if diff := cmp.Diff(want, devices); diff != "" {
+				t.Errorf("devices of the templates (-want +got):\n%s", diff)
+			}
+			for _, pod := range pods {
+				if got := len(pod.Spec.ResourceClaims); got != 2 {
+					t.Errorf("pod %s has %d claims, want one of each template", pod.Name, got)
+				}
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -87,14 +88,22 @@ func (a *app) runWorkload(ctx context.Context, out io.Writer, objs []*unstructur
 		return err
 	}
 	view.Println(out, "")
+	return errors.Join(err, printWorkload(context.WithoutCancel(ctx), out, reader, state))
+}
+
+// printWorkload prints all of a state, and last how it is placed.
+func printWorkload(ctx context.Context, out io.Writer, reader *view.Reader, state *view.State) error {
+	domains, err := reader.NVLinkDomains(ctx)
 	state.PrintPods(out)
-	if len(state.Gangs) > 0 {
-		view.Println(out, "")
-		state.PrintGangs(out)
-	}
 	if len(state.Claims) > 0 {
 		view.Println(out, "")
 		state.PrintClaims(out)
+	}
+	if len(state.Gangs) > 0 {
+		view.Println(out, "")
+		state.PrintGangs(out)
+		view.Println(out, "")
+		state.PrintDomains(out, domains)
 	}
 	return err
 }
@@ -128,7 +137,7 @@ func (w *workload) follow(ctx context.Context, reader *view.Reader) (*view.State
 		if w.runs(last) && running.IsZero() {
 			running = time.Now()
 		}
-		if !running.IsZero() && (phasesFollow(last) || time.Since(running) > phaseWait) {
+		if !running.IsZero() && (statusFollows(last) || time.Since(running) > statusWait) {
 			return last, nil
 		}
 		select {
@@ -139,14 +148,15 @@ func (w *workload) follow(ctx context.Context, reader *view.Reader) (*view.State
 	}
 }
 
-// phaseWait is how long PodGangs that run may take to say so. Some never do: the phase
-// may be left to Grove.
-const phaseWait = 2 * time.Second
+// statusWait is how long the status of PodGangs that run may take to say so. Some never
+// do: the phase may be left to Grove.
+const statusWait = 2 * time.Second
 
-// phasesFollow reports whether no PodGang has still to be set to Running.
-func phasesFollow(s *view.State) bool {
+// statusFollows reports whether no PodGang has still to be set to Running, or to be given
+// its score.
+func statusFollows(s *view.State) bool {
 	return !slices.ContainsFunc(s.Gangs, func(g schedulerv1alpha1.PodGang) bool {
-		return g.Status.Phase != "" && g.Status.Phase != schedulerv1alpha1.PodGangPhaseRunning
+		return g.Status.Phase != "" && g.Status.Phase != schedulerv1alpha1.PodGangPhaseRunning || g.Status.PlacementScore == nil
 	})
 }
 

@@ -395,6 +395,9 @@ func (s *scenario) clean(ctx context.Context) {
 	for _, name := range s.pclasses {
 		errs = append(errs, s.client().SchedulingV1().PriorityClasses().Delete(ctx, name, metav1.DeleteOptions{}))
 	}
+	for _, undo := range slices.Backward(s.restore) {
+		errs = append(errs, undo(ctx))
+	}
 	for _, err := range errs {
 		if err != nil && !apierrors.IsNotFound(err) {
 			s.t.Errorf("cannot clean up: %v", err)

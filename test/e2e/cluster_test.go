@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"testing"
@@ -33,6 +34,8 @@ type cluster struct {
 // labSource starts a lab when the first test asks for it. Its tests share it.
 type labSource struct {
 	name string
+	// shape of the cluster; "" is that of two nodes with a GPU each.
+	shape string
 	// gated puts a gate between the scheduler and the API server.
 	gated bool
 	// withoutCRD leaves out the PodGang CRD.
@@ -51,8 +54,10 @@ var (
 	gatedLab = &labSource{name: "gated", gated: true}
 	// bareLab starts without the PodGang CRD; one test owns it.
 	bareLab = &labSource{name: "bare", withoutCRD: true}
+	// racksLab has two NVL72 racks. See racks_test.go.
+	racksLab = &labSource{name: "racks", shape: racksShape}
 
-	labs = []*labSource{sharedLab, gatedLab, bareLab}
+	labs = []*labSource{sharedLab, gatedLab, bareLab, racksLab}
 )
 
 // get returns the lab, started. The tests that ask for it run one after another.
@@ -66,7 +71,7 @@ func (l *labSource) get(t *testing.T) *cluster {
 }
 
 func (l *labSource) start() error {
-	shape, err := shapes.Load("a", nil)
+	shape, err := shapes.Load(cmp.Or(l.shape, "a"), nil)
 	if err != nil {
 		return err
 	}

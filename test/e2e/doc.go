@@ -4,8 +4,9 @@
 // with etcd, kube-apiserver, kube-controller-manager, and kwok as the kubelets.
 //
 // A test is a scenario in a namespace of its own. Most share one lab of two
-// nodes with one GPU each; a test that must own the control plane, or come
-// between the scheduler and the API server, says so. What the API server
+// nodes with one GPU each, those of topology one of two NVL72 racks; a test that
+// must own the control plane, or come between the scheduler and the API server,
+// says so. What the API server
 // reports is recorded from before the first test on, so that a test can tell
 // not only what is, but what has ever been. At the end of every scenario the
 // common checks run: see checks_test.go.

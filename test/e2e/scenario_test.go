@@ -38,6 +38,8 @@ type scenario struct {
 	logFrom   map[string]int64 // size of the components' logs at the start, by name
 	restarts  int
 	rulesOpen []*rule
+	// restore undoes what the test has changed of nodes that it has not made, the last first.
+	restore []func(context.Context) error
 	// foreignBinder says that the test itself binds a member, as another scheduler would.
 	foreignBinder bool
 	// killed is how often the test has started the scheduler again.

@@ -4,7 +4,9 @@ package grove
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 
@@ -77,8 +79,24 @@ func (c *cluster) furnish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.recorder, err = record(ctx, c.Client, c.Dynamic)
-	return err
+	if c.recorder, err = record(ctx, c.Client, c.Dynamic); err != nil {
+		return err
+	}
+	return c.addTopologies(ctx)
+}
+
+// addTopologies installs the kinds of topology objects, as an upgrade of Grove does when
+// the scheduler is running.
+func (c *cluster) addTopologies(ctx context.Context) error {
+	data, err := os.ReadFile("testdata/topologies.yaml")
+	if err != nil {
+		return err
+	}
+	objects, err := lab.Decode("testdata/topologies.yaml", data)
+	if err != nil {
+		return err
+	}
+	return c.Apply(ctx, objects...)
 }
 
 // end ends the lab if it was started.
@@ -98,6 +116,16 @@ func (c *cluster) cordon(ctx context.Context, from, to int, unusable bool) error
 		g.Go(func() error { return c.cordonNode(ctx, nodeName(n), unusable) })
 	}
 	return g.Wait()
+}
+
+// label changes labels of a node; a value of nil removes one.
+func (c *cluster) label(ctx context.Context, node string, labels map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	if err != nil {
+		return err
+	}
+	_, err = c.Client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
 }
 
 func (c *cluster) cordonNode(ctx context.Context, node string, unusable bool) error {

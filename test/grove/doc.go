@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package grove tests the scheduler against workloads as Grove makes them: the
-// gang scenarios GS1 to GS12 of Grove's own end-to-end tests, replayed by the
-// operator of package operator on one lab of 28 nodes.
+// gang scenarios GS1 to GS12 and the scenarios of topology-aware scheduling, TAS2 to
+// TAS23, of Grove's own end-to-end tests, replayed by the operator of package operator
+// on one lab of 28 nodes. Of the latter those are left out that test nothing but the
+// operator.
 //
 // A test has a namespace of its own and, as it says which nodes may be used, the
 // whole cluster: tests run one after another. At every checkpoint the numbers of

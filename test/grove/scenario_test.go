@@ -221,17 +221,23 @@ func (s *scenario) drain() {
 				onNode(s.newest)(p)
 			}
 		})
-		s.until("the unrelated pod "+name+" is scheduled", func() string {
-			pod := observe.Get[*corev1.Pod](s.c.recorder.State, s.ns, name)
-			switch {
-			case pod == nil:
-				return "it does not exist"
-			case pod.Spec.NodeName == "":
-				return describe(pod)
-			}
-			return ""
-		})
+		s.isScheduled(name)
 	}
+}
+
+// isScheduled waits until a pod that has nothing to do with the workload is bound.
+func (s *scenario) isScheduled(name string) {
+	s.t.Helper()
+	s.until("the unrelated pod "+name+" is scheduled", func() string {
+		pod := observe.Get[*corev1.Pod](s.c.recorder.State, s.ns, name)
+		switch {
+		case pod == nil:
+			return "it does not exist"
+		case pod.Spec.NodeName == "":
+			return describe(pod)
+		}
+		return ""
+	})
 }
 
 // pods are the pods of the workload, by name.

@@ -37,7 +37,7 @@ func (s *State) PrintGangs(out io.Writer) {
 		}
 		score := ""
 		if gang.Status.PlacementScore != nil {
-			score = fmt.Sprintf("%.2f", *gang.Status.PlacementScore)
+			score = fmt.Sprintf("%.4f", *gang.Status.PlacementScore)
 		}
 		t.Row(gang.Namespace+"/"+gang.Name, phase, fmt.Sprintf("%d of %d", bound, exist), strings.Join(groups, ", "), score)
 	}
@@ -88,11 +88,20 @@ func (s *State) PrintClaims(out io.Writer) {
 		claim := &s.Claims[i]
 		devices := Wait("none allocated")
 		if names := Devices(claim); len(names) > 0 {
-			devices = Good(strings.Join(names, ", "))
+			devices = Good(shortened(names))
 		}
 		t.Row(claim.Namespace+"/"+claim.Name, devices, strings.Join(consumers(claim), ", "))
 	}
 	t.Print(out)
+}
+
+// shortened lists a few names, and of more the first ones.
+func shortened(names []string) string {
+	const few = 4
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few-1], ", "), len(names)-few+1)
 }
 
 // Devices names what is allocated to a claim, as pool/device.

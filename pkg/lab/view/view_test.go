@@ -72,13 +72,47 @@ ns/failed  Failed                  n1
 ns/gone    Terminating             n1
   why: no room
 PODGANG  PHASE     BOUND   GROUPS (BOUND/FLOOR)  SCORE
-ns/g     Starting  2 of 3  front 1/1, back 1/2   0.88
+ns/g     Starting  2 of 3  front 1/1, back 1/2   0.8750
 CLAIM     DEVICES         FOR
 ns/taken  n1/gpu-0        a
 ns/free   none allocated  c (waits)
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("(-want, +got)\n%s", diff)
+	}
+}
+
+func TestManyDevicesOfAClaimAreShortened(t *testing.T) {
+	s := &State{Claims: example().Claims[:1]}
+	results := &s.Claims[0].Status.Allocation.Devices.Results
+	for _, want := range []string{"n1/gpu-0", "n1/gpu-0, n1/gpu-0", "n1/gpu-0, n1/gpu-0, n1/gpu-0, n1/gpu-0", "n1/gpu-0, n1/gpu-0, n1/gpu-0 and 5 more"} {
+		var b strings.Builder
+		s.PrintClaims(&b)
+		if !strings.Contains(b.String(), "  "+want+"  a\n") {
+			t.Errorf("%d devices are printed as\n%swant %s", len(*results), b.String(), want)
+		}
+		*results = append(*results, *results...)
+	}
+}
+
+func TestDomainsAreCountedForGangsWithAPodInOne(t *testing.T) {
+	s := example()
+	s.Pods = append(s.Pods, pod("e", "n2", corev1.PodRunning), pod("f", "n3", corev1.PodRunning))
+	s.Gangs[0].Spec.PodGroups = append(s.Gangs[0].Spec.PodGroups, group("g-more", 1, "d", "e", "f"))
+	var b strings.Builder
+	s.PrintDomains(&b, map[string]string{"n1": "rack-1", "n2": "rack-2", "n4": "rack-3"})
+	want := `PODGANG  NVLINK DOMAIN  PODS  NODES
+ns/g     rack-1         4     1
+ns/g     -              1     1
+ns/g     rack-2         1     1
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("(-want, +got)\n%s", diff)
+	}
+	b.Reset()
+	s.PrintDomains(&b, map[string]string{"n4": "rack-3"})
+	if b.Len() > 0 {
+		t.Errorf("no pod is in a domain, and it prints\n%s", b.String())
 	}
 }
 

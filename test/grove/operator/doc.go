@@ -17,12 +17,17 @@
 //   - Initialized becomes True when all pods exist, and stays that.
 //   - A gate is lifted when the pod is referenced and the gang that its own depends
 //     on is scheduled. As in Grove, Initialized plays no part in it.
+//   - The names of topology domains are translated into label keys with the topology that
+//     the workload names, and again whenever that changes. Base gangs have the constraint
+//     of the whole, a set for each replica of a scaling group with one, and those of the
+//     cliques; scaled gangs that of the scaling group, else that of the whole (generation
+//     C: as the base).
 //   - A pod that is deleted, or being deleted, is created again: gated, with the
 //     same labels and pod index, under another name.
 //
 // What it leaves out: PodCliques, PodCliqueScalingGroups and PodGangMaps (the
 // scheduler does not read them, so the objects here have no owners), rolling
-// updates, gang termination, topology, startup order, and shared claims. Grove's
+// updates, gang termination, startup order, and shared claims. Grove's
 // pod controller does not wake for a binding alone, and requeues after five
 // seconds; here every change of a pod wakes the operator.
 package operator

@@ -25,6 +25,18 @@ type Gang struct {
 	Role, Epoch string
 	// Groups in the order of the PodGang.
 	Groups []Group
+	// Pack is for all pods of the gang.
+	Pack Pack
+	// Sets are constraints on several groups together.
+	Sets []Set
+}
+
+// Set is a number of groups with a constraint in common: those of one replica of a
+// PodCliqueScalingGroup.
+type Set struct {
+	Name   string
+	Groups []string
+	Pack   Pack
 }
 
 // Group is a group of a gang: the pods of one PodClique.
@@ -37,6 +49,8 @@ type Group struct {
 	// clique that stands alone; ScalingGroupReplica is the replica in it.
 	ScalingGroup        string
 	ScalingGroupReplica int
+	// Pack is for the pods of the group.
+	Pack Pack
 
 	spec corev1.PodSpec
 }
@@ -95,7 +109,7 @@ func (d *desired) gangs() []Gang {
 // and B: the base first.
 func (d *desired) gangsOf(i int) []Gang {
 	set := fmt.Sprintf("%s-%d", d.workload.Name, i)
-	base := Gang{Name: set, Replica: i}
+	base := Gang{Name: set, Replica: i, Pack: d.workload.Pack}
 	for _, c := range d.workload.Cliques {
 		group := newGroup(set, c)
 		if n, scaled := d.cliques[inReplica{i, c.Name}]; scaled {
@@ -110,25 +124,43 @@ func (d *desired) gangsOf(i int) []Gang {
 			replicas = n
 		}
 		for j := range replicas {
-			var groups []Group
-			for _, c := range sg.Cliques {
-				group := newGroup(fmt.Sprintf("%s-%d", full, j), c)
-				group.ScalingGroup, group.ScalingGroupReplica = full, j
-				groups = append(groups, group)
-			}
+			groups, together := groupsOf(sg, full, j)
 			if j < sg.MinAvailable {
-				base.Groups = append(base.Groups, groups...)
+				base.Groups, base.Sets = append(base.Groups, groups...), append(base.Sets, together...)
 				continue
 			}
 			// The first scaled gang is number 0, although it holds replica minAvailable.
-			scaled = append(scaled, Gang{Name: fmt.Sprintf("%s-%d", full, j-sg.MinAvailable), Replica: i, DependsOn: set, Groups: groups})
+			g := Gang{Name: fmt.Sprintf("%s-%d", full, j-sg.MinAvailable), Replica: i, DependsOn: set, Groups: groups, Pack: d.workload.Pack}
+			switch {
+			case d.generation == GenerationC:
+				g.Sets = together
+			case len(together) > 0: // in place of that of the whole
+				g.Pack = sg.Pack
+			}
+			scaled = append(scaled, g)
 		}
 	}
 	return append([]Gang{base}, scaled...)
 }
 
+// groupsOf lists the groups of replica j of a scaling group, and the constraint that it
+// puts on them together, if any.
+func groupsOf(sg ScalingGroup, full string, j int) (groups []Group, together []Set) {
+	set := Set{Name: fmt.Sprintf("%s-%d", full, j), Pack: sg.Pack}
+	for _, c := range sg.Cliques {
+		group := newGroup(set.Name, c)
+		group.ScalingGroup, group.ScalingGroupReplica = full, j
+		groups = append(groups, group)
+		set.Groups = append(set.Groups, group.Name)
+	}
+	if sg.Pack == (Pack{}) {
+		return groups, nil
+	}
+	return groups, []Set{set}
+}
+
 func newGroup(owner string, c Clique) Group {
-	return Group{Name: owner + "-" + c.Name, Replicas: c.Replicas, Floor: c.MinAvailable, spec: c.Spec}
+	return Group{Name: owner + "-" + c.Name, Replicas: c.Replicas, Floor: c.MinAvailable, Pack: c.Pack, spec: c.Spec}
 }
 
 // nameByEpoch gives the gangs the names, roles and epochs of generation C. A gang keeps

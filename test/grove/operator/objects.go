@@ -65,7 +65,8 @@ func (o *Options) newPod(g *Gang, group *Group, index int) *corev1.Pod {
 }
 
 // newPodGang makes the PodGang of a gang, without references.
-func (o *Options) newPodGang(g *Gang) *v1alpha1.PodGang {
+func (p *pass) newPodGang(g *Gang) *v1alpha1.PodGang {
+	o, c := p.Options, p.constraintsOf(g)
 	labels := map[string]string{
 		labelManagedBy:       managedBy,
 		v1alpha1.LabelPartOf: o.Workload.Name,
@@ -78,18 +79,24 @@ func (o *Options) newPodGang(g *Gang) *v1alpha1.PodGang {
 		labels[v1alpha1.LabelEpoch] = g.Epoch
 		labels[v1alpha1.LabelPodGangRole] = g.Role
 	}
-	return &v1alpha1.PodGang{
+	pg := &v1alpha1.PodGang{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.PodGangKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: g.Name, Labels: labels},
 		Spec: v1alpha1.PodGangSpec{
-			PodGroups:         o.podGroups(g, nil),
-			PriorityClassName: o.Workload.PriorityClassName,
+			PodGroups:                      o.podGroups(g, nil, c),
+			TopologyConstraint:             c.gang,
+			TopologyConstraintGroupConfigs: c.sets,
+			PriorityClassName:              o.Workload.PriorityClassName,
 		},
 	}
+	if c.annotation != "" {
+		pg.Annotations = map[string]string{v1alpha1.AnnotationTopologyName: c.annotation}
+	}
+	return pg
 }
 
 // podGroups are the groups of a gang with references to those of its pods that exist.
-func (o *Options) podGroups(g *Gang, pods []*corev1.Pod) []v1alpha1.PodGroup {
+func (o *Options) podGroups(g *Gang, pods []*corev1.Pod, c constraints) []v1alpha1.PodGroup {
 	groups := make([]v1alpha1.PodGroup, 0, len(g.Groups))
 	for _, group := range g.Groups {
 		refs := []v1alpha1.NamespacedName{} // the API refuses null
@@ -99,7 +106,7 @@ func (o *Options) podGroups(g *Gang, pods []*corev1.Pod) []v1alpha1.PodGroup {
 			}
 		}
 		slices.SortFunc(refs, func(a, b v1alpha1.NamespacedName) int { return cmp.Compare(a.Name, b.Name) })
-		groups = append(groups, v1alpha1.PodGroup{Name: group.Name, MinReplicas: int32(group.Floor), PodReferences: refs})
+		groups = append(groups, v1alpha1.PodGroup{Name: group.Name, MinReplicas: int32(group.Floor), PodReferences: refs, TopologyConstraint: c.groups[group.Name]})
 	}
 	return groups
 }

@@ -66,7 +66,7 @@ func Start(ctx context.Context, client kubernetes.Interface, dyn dynamic.Interfa
 	}
 	ctx, o.cancel = context.WithCancel(ctx)
 	var err error
-	if o.store, err = newStore(ctx, client, dyn, opts.Namespace, opts.Workload.Name, o.wakeUp); err != nil {
+	if o.store, err = newStore(ctx, client, dyn, &o.opts, o.wakeUp); err != nil {
 		o.cancel()
 		return nil, err
 	}
@@ -120,6 +120,10 @@ func (o *Operator) Gangs() []Gang {
 	defer o.mu.Unlock()
 	return o.wanted.gangs()
 }
+
+// HasTopology reports whether the topology that the workload names exists, as far as the
+// operator knows.
+func (o *Operator) HasTopology() bool { return o.store.snapshot().levels != nil }
 
 // Unfinished says what the operator has to do now, "" for nothing. Pods that stay gated
 // until another gang is scheduled, and what is held, are nothing to do now.

@@ -98,7 +98,7 @@ func (p *pass) missingGangs() stage {
 			if !p.complete(g, pods) || p.held[HoldReferences] {
 				continue
 			}
-			pg.Spec.PodGroups = p.podGroups(g, pods)
+			pg.Spec.PodGroups = p.podGroups(g, pods, p.constraintsOf(g))
 			due = append(due, action{"create PodGang " + g.Name, createGang(pg)})
 			continue
 		}
@@ -128,9 +128,12 @@ func (p *pass) changedGangs() stage {
 		}
 		var texts []string
 		var writes []write
-		pods := p.podsOf(g.Name)
-		if groups := p.podGroups(g, pods); !p.held[HoldReferences] && !equality.Semantic.DeepEqual(groups, pg.Spec.PodGroups) {
+		pods, c := p.podsOf(g.Name), p.constraintsOf(g)
+		if groups := p.podGroups(g, pods, c); !p.held[HoldReferences] && !equality.Semantic.DeepEqual(groups, pg.Spec.PodGroups) {
 			texts, writes = append(texts, "references"), append(writes, patchGang(g.Name, map[string]any{"spec": map[string]any{"podgroups": groups}}))
+		}
+		if !c.are(pg) {
+			texts, writes = append(texts, "constraints"), append(writes, patchGang(g.Name, c.patch()))
 		}
 		if status, what := p.dueStatus(g, pg, pods); status != nil {
 			texts, writes = append(texts, what), append(writes, patchStatus(g.Name, status))

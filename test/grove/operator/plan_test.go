@@ -54,7 +54,7 @@ func (w *world) addPods(gang int) {
 func (w *world) addGang(gang int, conditions ...metav1.Condition) {
 	g := &w.gangs[gang]
 	pg := w.newPodGang(g)
-	pg.Spec.PodGroups = w.podGroups(g, w.podsOf(g.Name))
+	pg.Spec.PodGroups = w.podGroups(g, w.podsOf(g.Name), w.constraintsOf(g))
 	pg.Status.Conditions = conditions
 	w.seen.gangs[g.Name] = pg
 }

@@ -10,10 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 	"github.com/podgang/podgang-scheduler/test/observe"
@@ -23,6 +25,9 @@ import (
 type snapshot struct {
 	pods  map[string]*corev1.Pod
 	gangs map[string]*v1alpha1.PodGang
+	// levels are the label keys of the workload's topology by the names of its domains;
+	// empty when it does not exist.
+	levels map[string]string
 }
 
 // store is what the informers have shown of a workload.
@@ -36,9 +41,10 @@ type store struct {
 	gone    map[types.UID]bool
 }
 
-// newStore follows the pods and PodGangs of a workload until the context ends, and
+// newStore follows a workload's pods, PodGangs and topology until the context ends, and
 // returns when what exists is known. Every change calls wake.
-func newStore(ctx context.Context, client kubernetes.Interface, dyn dynamic.Interface, namespace, workload string, wake func()) (*store, error) {
+func newStore(ctx context.Context, client kubernetes.Interface, dyn dynamic.Interface, opts *Options, wake func()) (*store, error) {
+	namespace, workload := opts.Namespace, opts.Workload.Name
 	s := &store{
 		wake:    wake,
 		seen:    snapshot{pods: map[string]*corev1.Pod{}, gangs: map[string]*v1alpha1.PodGang{}},
@@ -50,7 +56,11 @@ func newStore(ctx context.Context, client kubernetes.Interface, dyn dynamic.Inte
 	if err != nil {
 		return nil, err
 	}
-	if err := observe.Follow(ctx, s.add, pods, gangs); err != nil {
+	all := []cache.SharedIndexInformer{pods, gangs}
+	if opts.Workload.Topology != "" {
+		all = append(all, topologyInformer(dyn, opts.Generation, opts.Workload.Topology))
+	}
+	if err := observe.Follow(ctx, s.add, all...); err != nil {
 		return nil, fmt.Errorf("watch pods and PodGangs of workload %s/%s: %w", namespace, workload, err)
 	}
 	return s, nil
@@ -70,6 +80,10 @@ func (s *store) note(c observe.Change) {
 		keep(s.seen.pods, object.Name, object, c.Deleted)
 	case *v1alpha1.PodGang:
 		keep(s.seen.gangs, object.Name, object, c.Deleted)
+	case *unstructured.Unstructured:
+		if s.seen.levels = nil; !c.Deleted {
+			s.seen.levels = levels(object)
+		}
 	}
 	s.version[c.Object.GetUID()] = observe.Revision(c.Object)
 	s.gone[c.Object.GetUID()] = c.Deleted
@@ -110,7 +124,7 @@ func (s *store) gang(name string) *v1alpha1.PodGang {
 func (s *store) snapshot() snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	copied := snapshot{pods: make(map[string]*corev1.Pod, len(s.seen.pods)), gangs: make(map[string]*v1alpha1.PodGang, len(s.seen.gangs))}
+	copied := snapshot{levels: s.seen.levels, pods: make(map[string]*corev1.Pod, len(s.seen.pods)), gangs: make(map[string]*v1alpha1.PodGang, len(s.seen.gangs))}
 	for name, pod := range s.seen.pods {
 		copied.pods[name] = pod
 	}

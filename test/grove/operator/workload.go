@@ -18,6 +18,17 @@ type Workload struct {
 	ScalingGroups []ScalingGroup
 	// PriorityClassName goes to the PodGangs, not to the pods.
 	PriorityClassName string
+	// Topology names the ClusterTopologyBinding (generation A: the ClusterTopology) that
+	// gives the domains of all Packs their label keys; "" where there are none.
+	Topology string
+	// Pack is for all pods of each PodGang.
+	Pack Pack
+}
+
+// Pack says which pods are to share a topology domain, by the name of a level of the
+// topology, such as "rack"; "" for none.
+type Pack struct {
+	Required, Preferred string
 }
 
 // Clique is a set of pods of one template.
@@ -30,6 +41,8 @@ type Clique struct {
 	MinAvailable int
 	// Spec of the pods. Their scheduling gates are replaced, as Grove does.
 	Spec corev1.PodSpec
+	// Pack is for the pods of the clique.
+	Pack Pack
 }
 
 // ScalingGroup is a PodCliqueScalingGroup: cliques of which there are replicas.
@@ -43,6 +56,8 @@ type ScalingGroup struct {
 	MinAvailable int
 	// Cliques of one replica.
 	Cliques []Clique
+	// Pack is for the pods of each replica.
+	Pack Pack
 }
 
 // Generation is a range of Grove's versions that behave alike towards a scheduler.
