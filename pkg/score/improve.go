@@ -53,19 +53,25 @@ type move struct {
 	kind, from, to int32 // places
 }
 
-// improve makes a candidate better, if single moves and swaps can.
-func (p *packing) improve(c *candidate) {
-	p.occupy(c)
-	defer p.vacate()
-	p.cost()
-	s := &improver{packing: p, left: 20000 + 20*(len(p.all)+len(c.seats))}
+// newImprover returns a local search that starts from what is placed.
+func newImprover(p *packing) *improver {
+	p.sumUp()
+	s := &improver{packing: p, left: 20000 + 20*(len(p.all)+len(p.placed))}
 	s.value = make([]float64, len(p.natures)*len(p.places))
 	s.version = make([]int32, len(s.value))
 	s.full = make([]int32, len(p.kinds)*len(p.places))
 	s.seen = make([]int32, len(p.kinds)*len(p.places))
 	s.byPlace = p.listPlaces()
 	s.gather()
-	threshold := -c.cost * exact
+	return s
+}
+
+// improve makes a candidate better, if single moves and swaps can.
+func (p *packing) improve(c *candidate) {
+	p.occupy(c)
+	defer p.vacate()
+	s := newImprover(p)
+	threshold := -c.cost * worthwhile
 	for s.left > 0 && (s.moveOne(threshold) || s.swapOne(threshold)) {
 		continue
 	}

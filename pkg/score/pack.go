@@ -34,6 +34,7 @@ const (
 	improved       = 4     // candidates that are improved
 	tie            = 0.01  // times this close to the least, relatively, are equal
 	exact          = 1e-9  // times this close are the same
+	worthwhile     = 1e-7  // a move or swap has to lower the cost by more, relatively
 	smallRoom      = 16    // pods up to which every placement may be looked at
 	smallSteps     = 30000 // places looked at then
 )

@@ -273,6 +273,11 @@ func TestPackPrefersAmongEquals(t *testing.T) {
 			kind: Kind{Count: 2, G: 4, Domain: no, RDMA: true, Requests: []int64{4}},
 			want: []int{2, 3},
 		},
+		"few nodes in an NVLink domain, if it has to be some": {
+			room: tieRoom([]int32{0, 0, 1, 1}, []int32{0, 0, 1, no}, []int64{4, 4, 4, 4}),
+			kind: Kind{Count: 2, G: 4, Domain: no, RDMA: true, Requests: []int64{4}},
+			want: []int{2, 3},
+		},
 		"such nodes within a leaf": {
 			room: tieRoom([]int32{0, 0, 0, 0}, []int32{0, 0, no, no}, []int64{4, 4, 4, 4}),
 			kind: Kind{Count: 2, G: 4, Domain: no, RDMA: true, Requests: []int64{4}},
