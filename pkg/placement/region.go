@@ -104,7 +104,7 @@ func (r *regions) walk(at int, lists nodeLists, share int) bool {
 		// All ways are looked at: what is close need not be what is preferred.
 		share = max(2, share/len(s.ways))
 	}
-	any := false
+	found := false
 	for number := range s.ways {
 		reserve := 0
 		if s.soft && number < len(s.Preferred) {
@@ -112,14 +112,14 @@ func (r *regions) walk(at int, lists nodeLists, share int) bool {
 		}
 		r.work -= reserve
 		if r.way(at, number, lists, share) {
-			any = true
+			found = true
 		}
 		r.work += reserve
-		if any && !s.soft {
+		if found && !s.soft {
 			break
 		}
 	}
-	return any
+	return found
 }
 
 // way looks at the parts of one partition for a scope.
