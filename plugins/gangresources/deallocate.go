@@ -5,6 +5,7 @@ package gangresources
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,8 +21,9 @@ import (
 
 // What is to be done about claims after a failure is repeated until the API server
 // has answered. Until then it is not known whether a claim is allocated, and its
-// devices must stay reserved in memory. clearTimeout is when that is given up: the API server has been away for
-// so long that whoever allocates devices next sees the claim as it is.
+// devices must stay reserved in memory. clearTimeout is when that is given up: the
+// API server has been away for so long that whoever allocates devices next sees the
+// claim as it is.
 const (
 	clearTimeout   = 5 * time.Minute
 	requestTimeout = 10 * time.Second
@@ -50,7 +52,7 @@ func (p *Plugin) settle(ctx context.Context, pod *v1.Pod) {
 		return eachClaim(pod, func(name string) error {
 			claim, err := p.handle.ClientSet().ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
-				return nil
+				return p.awaitGone(ctx, pod.Namespace, name)
 			}
 			if err != nil {
 				return err
@@ -146,13 +148,14 @@ func (p *Plugin) deallocateClaim(ctx context.Context, name string, pod *v1.Pod) 
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		claim, err := claims.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return nil
+			return p.awaitGone(ctx, pod.Namespace, name)
 		}
 		if err != nil {
 			return err
 		}
 		users, holds := otherUsers(claim, pod)
 		if !holds {
+			p.know(ctx, claim) // the answer to an earlier write may have been lost
 			return nil
 		}
 		claim.Status.ReservedFor = users
@@ -170,9 +173,25 @@ func (p *Plugin) deallocateClaim(ctx context.Context, name string, pod *v1.Pod) 
 }
 
 // know puts what the API server has answered of a claim into the cache of claims at
-// once, so that no plan counts on what was before.
+// once, so that no plan counts on what was before. Versions before it must not come to
+// the cache later either: the end of an allocation in them would free devices that
+// somebody else has by then, because the in-tree tracker (v1.37.2) keeps a set of
+// devices and does not know whose they are.
 func (p *Plugin) know(ctx context.Context, claim *resourceapi.ResourceClaim) {
 	if err := p.manager.ResourceClaims().AssumeClaimAfterAPICall(claim); err != nil { // it is gone, or newer there
 		klog.FromContext(ctx).V(5).Info("Claim not stored in the assume cache", "claim", klog.KObj(claim), "err", err)
 	}
+}
+
+// awaitGone is know for a claim that does not exist any more: only the watch can take
+// it out of the cache.
+func (p *Plugin) awaitGone(ctx context.Context, namespace, name string) error {
+	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
+		_, err := p.manager.ResourceClaims().Get(namespace, name)
+		return err != nil, nil //nolint:nilerr // then it is not there
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the watch to show that claim %s/%s is gone: %w", namespace, name, err)
+	}
+	return nil
 }

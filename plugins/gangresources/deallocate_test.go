@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
@@ -56,6 +57,41 @@ func TestReclaimClearsWhatIsHeld(t *testing.T) {
 				t.Error("the pod still holds something")
 			}
 		})
+	}
+}
+
+// The claim has been cleared already, and the watch does not show it yet.
+func TestReclaimKnowsWhatTheAPIHas(t *testing.T) {
+	pod := makePod("waits", "c")
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), allocated("waits"), pod)...)
+	f.client.PrependReactor("get", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		cleared := makeClaim("c")
+		cleared.ResourceVersion = "1000"
+		return true, cleared, nil
+	})
+	noError(t, f.plugin.Reclaim(f.ctx, pod))
+	if f.plugin.HoldsAllocation(pod) {
+		t.Error("the cache has the claim as allocated")
+	}
+}
+
+// The claim is gone, and the watch does not show it yet: nobody is told that its device
+// is free until it does.
+func TestReclaimWaitsUntilTheCacheKnowsThatAClaimIsGone(t *testing.T) {
+	pod := makePod("waits", "c")
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), allocated("waits"), pod)...)
+	asked := make(chan struct{}, 1)
+	f.client.PrependReactor("get", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		asked <- struct{}{}
+		return true, nil, apierrors.NewNotFound(resourceapi.Resource("resourceclaims"), "c")
+	})
+	done := make(chan error, 1)
+	go func() { done <- f.plugin.Reclaim(f.ctx, pod) }()
+	<-asked
+	noError(t, f.client.Tracker().Delete(resourceapi.SchemeGroupVersion.WithResource("resourceclaims"), namespace, "c"))
+	noError(t, <-done)
+	if claim, err := f.plugin.manager.ResourceClaims().Get(namespace, "c"); err == nil {
+		t.Errorf("Reclaim has ended, and the cache has %v", claim.Status)
 	}
 }
 
