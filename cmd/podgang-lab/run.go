@@ -102,7 +102,6 @@ func printWorkload(ctx context.Context, out io.Writer, reader *view.Reader, stat
 	if len(state.Gangs) > 0 {
 		view.Println(out, "")
 		state.PrintGangs(out)
-		view.Println(out, "")
 		state.PrintDomains(out, domains)
 	}
 	return err

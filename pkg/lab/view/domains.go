@@ -30,8 +30,8 @@ func (r *Reader) NVLinkDomains(ctx context.Context) (map[string]string, error) {
 	return domains, nil
 }
 
-// PrintDomains prints how many pods of each PodGang are in each NVLink domain, for those
-// with a pod in one. The domain of each node is given.
+// PrintDomains prints, after an empty line, how many pods of each PodGang are in each
+// NVLink domain, for those with a pod in one. The domain of each node is given.
 func (s *State) PrintDomains(out io.Writer, domains map[string]string) {
 	t := NewTable("PODGANG", "NVLINK DOMAIN", "PODS", "NODES")
 	some := false
@@ -49,6 +49,7 @@ func (s *State) PrintDomains(out io.Writer, domains map[string]string) {
 		}
 	}
 	if some {
+		Println(out, "")
 		t.Print(out)
 	}
 }

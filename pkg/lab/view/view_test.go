@@ -101,7 +101,8 @@ func TestDomainsAreCountedForGangsWithAPodInOne(t *testing.T) {
 	s.Gangs[0].Spec.PodGroups = append(s.Gangs[0].Spec.PodGroups, group("g-more", 1, "d", "e", "f"))
 	var b strings.Builder
 	s.PrintDomains(&b, map[string]string{"n1": "rack-1", "n2": "rack-2", "n4": "rack-3"})
-	want := `PODGANG  NVLINK DOMAIN  PODS  NODES
+	want := `
+PODGANG  NVLINK DOMAIN  PODS  NODES
 ns/g     rack-1         4     1
 ns/g     -              1     1
 ns/g     rack-2         1     1
