@@ -183,4 +183,3 @@ func TestMixedKindsOfDevicesInAGang(t *testing.T) {
 	s.deletePods("solo-0")
 	s.bound(pods...)
 }
-

@@ -3,10 +3,12 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -77,8 +79,12 @@ func TestGangWhoseBindingIsForbiddenLeavesItsRoomToOthers(t *testing.T) {
 	s.members("other", 1, devices(8))
 	s.unschedulable([]string{"other-0"})
 	s.forbidBinding("denied-0")
+	freed := time.Now()
 	s.deletePods("solo")
 	s.bound("other-0")
+	if took := s.boundAt("other-0").Sub(freed); took > atOnce {
+		t.Errorf("the younger gang was bound after %v, want %v", took, atOnce)
+	}
 	s.neverBound("denied-0")
 	s.tells("denied", "forbidden by the test")
 	s.waits([]string{"denied-0"})
@@ -87,8 +93,10 @@ func TestGangWhoseBindingIsForbiddenLeavesItsRoomToOthers(t *testing.T) {
 			t.Errorf("an event says that the gang is scheduled: %s", note)
 		}
 	}
+	// Between its attempts it has nothing.
 	s.deletePods("other-0")
-	s.gpusUsable(1)
+	s.takeSlot("other-1")
+	s.neverBound("denied-0")
 }
 
 // forbidBinding has the API server refuse the binding of a pod, by a policy.
@@ -114,8 +122,10 @@ func (s *scenario) forbidBinding(pod string) {
 	_, err = client.ValidatingAdmissionPolicyBindings().Create(s.ctx, binding, metav1.CreateOptions{})
 	s.must(err)
 	s.t.Cleanup(func() {
-		s.must(client.ValidatingAdmissionPolicyBindings().Delete(s.ctx, s.ns, metav1.DeleteOptions{}))
-		s.must(client.ValidatingAdmissionPolicies().Delete(s.ctx, s.ns, metav1.DeleteOptions{}))
+		ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
+		defer cancel()
+		s.must(client.ValidatingAdmissionPolicyBindings().Delete(ctx, s.ns, metav1.DeleteOptions{}))
+		s.must(client.ValidatingAdmissionPolicies().Delete(ctx, s.ns, metav1.DeleteOptions{}))
 	})
 	s.until("the policy is in force", func() string {
 		err := s.client().CoreV1().Pods(s.ns).Bind(s.ctx, &corev1.Binding{
