@@ -68,17 +68,18 @@ func TestBindingsOfThreeGangsFailForAWhile(t *testing.T) {
 
 // A policy of the API server refuses the binding of the older gang, every time. It does
 // not keep the node from the younger.
-func TestGangWhoseBindingIsForbiddenLeavesItsRoomToOthers(t *testing.T) {
+func TestGangWhoseBindingIsDeniedLeavesItsRoomToOthers(t *testing.T) {
 	s := shared(t)
 	s.slots(1, 8)
 	s.takeSlot("solo")
 	s.gang("denied", group("w", 1, "denied-0"))
 	s.members("denied", 1, devices(8))
 	s.unschedulable([]string{"denied-0"})
+	s.aSecondAfter("denied")
 	s.gang("other", group("w", 1, "other-0"))
 	s.members("other", 1, devices(8))
 	s.unschedulable([]string{"other-0"})
-	s.forbidBinding("denied-0")
+	s.denyBinding("denied-0")
 	freed := time.Now()
 	s.deletePods("solo")
 	s.bound("other-0")
@@ -86,7 +87,7 @@ func TestGangWhoseBindingIsForbiddenLeavesItsRoomToOthers(t *testing.T) {
 		t.Errorf("the younger gang was bound after %v, want %v", took, atOnce)
 	}
 	s.neverBound("denied-0")
-	s.tells("denied", "forbidden by the test")
+	s.tells("denied", "denied by the test")
 	s.waits([]string{"denied-0"})
 	for _, note := range s.eventsOn("denied") {
 		if hasWords(note, []string{"GangScheduled"}) {
@@ -99,8 +100,21 @@ func TestGangWhoseBindingIsForbiddenLeavesItsRoomToOthers(t *testing.T) {
 	s.neverBound("denied-0")
 }
 
-// forbidBinding has the API server refuse the binding of a pod, by a policy.
-func (s *scenario) forbidBinding(pod string) {
+// aSecondAfter waits until what is created is younger than the gang: the API tells ages
+// by the second.
+func (s *scenario) aSecondAfter(gang string) {
+	s.t.Helper()
+	created := s.getGang(gang).CreationTimestamp
+	s.until("a second has passed", func() string {
+		if time.Now().Unix() > created.Unix() {
+			return ""
+		}
+		return "it has not"
+	})
+}
+
+// denyBinding has the API server refuse the binding of a pod, by a policy.
+func (s *scenario) denyBinding(pod string) {
 	s.t.Helper()
 	client := s.client().AdmissionregistrationV1()
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: s.ns}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
@@ -111,7 +125,7 @@ func (s *scenario) forbidBinding(pod string) {
 		}}}},
 		Validations: []admissionv1.Validation{{
 			Expression: fmt.Sprintf("request.namespace != %q || request.name != %q", s.ns, pod),
-			Message:    "forbidden by the test",
+			Message:    "denied by the test",
 		}},
 	}}
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: s.ns}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
@@ -131,7 +145,7 @@ func (s *scenario) forbidBinding(pod string) {
 		err := s.client().CoreV1().Pods(s.ns).Bind(s.ctx, &corev1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Name: pod}, Target: corev1.ObjectReference{Kind: "Node", Name: "nowhere"},
 		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err == nil || !strings.Contains(err.Error(), "forbidden by the test") {
+		if err == nil || !strings.Contains(err.Error(), "denied by the test") {
 			return fmt.Sprintf("the answer is %v", err)
 		}
 		return ""
