@@ -249,6 +249,14 @@ func (i *Index) Verdict(t *Ticket) (bind bool, reason string) {
 	return t.attempt.phase == PhaseBinding, t.attempt.reason
 }
 
+// Alone reports whether nobody else is placed in the attempt: then giving up its one
+// member leaves no gang bound in part that was not so before.
+func (i *Index) Alone(t *Ticket) bool {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return len(t.attempt.members) == 1
+}
+
 // Bound records that a member has been bound to its node.
 func (i *Index) Bound(t *Ticket) Effects {
 	i.mu.Lock()

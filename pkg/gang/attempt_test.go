@@ -424,6 +424,18 @@ func TestMemberThatIsPlacedAlone(t *testing.T) {
 	expectEffects(t, "a pod in no gang", f.Assume(pod("single"), "n"), outcome{})
 }
 
+func TestAlone(t *testing.T) {
+	for _, size := range []int{1, 2} {
+		a := &Attempt{members: make(map[types.UID]*place)}
+		for n := range size {
+			a.members[types.UID(string(rune('a'+n)))] = &place{}
+		}
+		if got, want := (&Index{}).Alone(&Ticket{attempt: a}), size == 1; got != want {
+			t.Errorf("alone of %d: got %t, want %t", size, got, want)
+		}
+	}
+}
+
 func TestAwaited(t *testing.T) {
 	f, _, tickets := trio(t)
 	f.enter(tickets["q"])

@@ -41,6 +41,8 @@ const (
 	ReasonNotReady = "GangNotReady"
 	// ReasonUndone: an attempt to place the gang was undone.
 	ReasonUndone = "GangUndone"
+	// ReasonNotBound: a member of a gang that was let go could not be bound.
+	ReasonNotBound = "MemberNotBound"
 	// ReasonScheduled: every group of the gang has its floor bound.
 	ReasonScheduled = "GangScheduled"
 )
@@ -68,6 +70,8 @@ type note struct {
 	verdict verdict
 	// undone is why the last attempt was undone, empty once that is told.
 	undone string
+	// notBound is why a member could not be bound, empty once that is told.
+	notBound string
 	// told is the verdict that was last told with an event, at toldAt.
 	told   verdict
 	toldAt time.Time
@@ -151,6 +155,12 @@ func (r *Reporter) Scored(key gang.Key, score float64) {
 func (r *Reporter) Undone(key gang.Key, cause gang.Cause, reason string) {
 	rollbacks.WithLabelValues(string(cause)).Inc()
 	r.update(key, func(n *note) { n.undone, n.score = reason, nil })
+	r.queue.AddAfter(key, gather)
+}
+
+// NotBound notes that a member of a gang that was let go could not be bound.
+func (r *Reporter) NotBound(key gang.Key, reason string) {
+	r.update(key, func(n *note) { n.notBound = reason })
 	r.queue.AddAfter(key, gather)
 }
 
@@ -262,7 +272,7 @@ func (r *Reporter) due(key gang.Key, view gang.View) dueReport {
 		}
 		n.waited = n.waited || !view.Satisfied
 		n.measureWait(view, now)
-		if wait := n.toldAt.Add(pause).Sub(now); wait > 0 && (tell != n.told || n.undone != "") {
+		if wait := n.toldAt.Add(pause).Sub(now); wait > 0 && (tell != n.told || n.undone != "" || n.notBound != "") {
 			if due.again == 0 || wait < due.again {
 				due.again = wait
 			}
@@ -300,13 +310,17 @@ func (n *note) calm(reasons string, now time.Time) (settled bool, again time.Dur
 	return false, wait
 }
 
-// tell returns the events that are due: an attempt that was undone, and a verdict
-// that differs from the one last told.
+// tell returns the events that are due: an attempt that was undone, a member that could
+// not be bound, and a verdict that differs from the one last told.
 func (n *note) tell(v verdict, now time.Time) []event {
 	var due []event
 	if n.undone != "" {
 		due = append(due, event{kind: v1.EventTypeWarning, reason: ReasonUndone, note: n.undone})
 		n.undone = ""
+	}
+	if n.notBound != "" {
+		due = append(due, event{kind: v1.EventTypeWarning, reason: ReasonNotBound, note: n.notBound})
+		n.notBound = ""
 	}
 	if v.reason != "" && v != n.told {
 		kind := v1.EventTypeWarning
@@ -328,6 +342,8 @@ func (n *note) untell(failed []event) {
 		switch {
 		case e.reason == ReasonUndone && n.undone == "":
 			n.undone = e.note
+		case e.reason == ReasonNotBound && n.notBound == "":
+			n.notBound = e.note
 		case e.reason == n.told.reason:
 			n.told = verdict{}
 		}

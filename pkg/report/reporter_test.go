@@ -183,6 +183,23 @@ func TestUndoneAttemptIsToldOnce(t *testing.T) {
 	f.expectEvents("Warning GangUndone second")
 }
 
+func TestMemberThatCouldNotBeBoundIsToldOnce(t *testing.T) {
+	f := newFixture(t, config.StatusPolicyScoreOnly, 1, pod("p"))
+	defer f.stop()
+	f.NotBound(key, "pod p could not be bound: denied")
+	f.reportNow()
+	f.reportAfter(time.Minute)
+	f.expectEvents("Warning MemberNotBound pod p could not be bound: denied")
+	// Of several within a pause the last is told.
+	f.NotBound(key, "first")
+	f.reportNow()
+	f.NotBound(key, "second")
+	f.reportNow()
+	f.expectEvents("Warning MemberNotBound first")
+	f.reportAfter(pause)
+	f.expectEvents("Warning MemberNotBound second")
+}
+
 func TestLongReasonsAreCut(t *testing.T) {
 	f := newFixture(t, config.StatusPolicyScoreOnly, 1, pod("p"))
 	defer f.stop()

@@ -4,6 +4,7 @@ package podgang
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -40,10 +41,16 @@ func (pl *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, n
 	if bind, reason := pl.index.Verdict(ticket); !bind {
 		return undone(pod, node, reason)
 	}
-	return pl.bindInPlace(ctx, state, pod, node)
+	status := pl.bindInPlace(ctx, state, pod, node)
+	if !status.IsSuccess() {
+		key, _ := pl.index.GangOf(pod)
+		pl.reports.NotBound(key, fmt.Sprintf("pod %s could not be bound to node %s: %s", pod.Name, node, status.Message()))
+	}
+	return status
 }
 
-// bindInPlace binds, and tries again for a few seconds if that fails. It never
+// bindInPlace binds, and tries again for a few seconds if that fails, but for a member
+// that is alone and was denied: others can use its room meanwhile. It never
 // gives up a pod that may be bound: the answer of a Bind call can be lost, and the
 // devices of a bound pod must not be given back.
 func (pl *Plugin) bindInPlace(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
@@ -59,7 +66,7 @@ func (pl *Plugin) bindInPlace(ctx context.Context, state fwk.CycleState, pod *v1
 			logger.V(2).Info("Cannot tell whether the pod is bound, trying again", "pod", klog.KObj(pod), "node", node, "err", err)
 		case where == node:
 			return nil
-		case where != "", tries >= bindTries:
+		case where != "", tries >= bindTries, isDenied(status) && pl.index.Alone(ticketOf(state)):
 			return status
 		}
 		logger.V(2).Info("Bind failed, trying again in place", "pod", klog.KObj(pod), "node", node, "reason", status.Message())
@@ -69,6 +76,13 @@ func (pl *Plugin) bindInPlace(ctx context.Context, state fwk.CycleState, pod *v1
 			return fwk.AsStatus(context.Cause(ctx))
 		}
 	}
+}
+
+// isDenied reports whether the API server has understood and refused, as for an
+// admission policy: asking again at once is of no use.
+func isDenied(status *fwk.Status) bool {
+	err := status.AsError()
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 }
 
 // gone is where a pod is that does not exist any more.

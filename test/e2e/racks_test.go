@@ -287,11 +287,6 @@ func (s *scenario) allNodeLabels() map[string]map[string]string {
 	return labels
 }
 
-// labelled gives the node a label.
-func labelled(key, value string) nodeOption {
-	return func(s *shape.Shape) { s.Nodes[0].Labels[key] = value }
-}
-
 // channel gives the node an IMEX channel.
 func channel(s *shape.Shape) {
 	addSlices(s, channelDriver, resourcev1.ResourceSliceSpec{Devices: []resourcev1.Device{{

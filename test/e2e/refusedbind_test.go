@@ -3,10 +3,12 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -66,33 +68,53 @@ func TestBindingsOfThreeGangsFailForAWhile(t *testing.T) {
 
 // A policy of the API server refuses the binding of the older gang, every time. It does
 // not keep the node from the younger.
-func TestGangWhoseBindingIsForbiddenLeavesItsRoomToOthers(t *testing.T) {
+func TestGangWhoseBindingIsDeniedLeavesItsRoomToOthers(t *testing.T) {
 	s := shared(t)
 	s.slots(1, 8)
 	s.takeSlot("solo")
 	s.gang("denied", group("w", 1, "denied-0"))
 	s.members("denied", 1, devices(8))
 	s.unschedulable([]string{"denied-0"})
+	s.aSecondAfter("denied")
 	s.gang("other", group("w", 1, "other-0"))
 	s.members("other", 1, devices(8))
 	s.unschedulable([]string{"other-0"})
-	s.forbidBinding("denied-0")
+	s.denyBinding("denied-0")
+	freed := time.Now()
 	s.deletePods("solo")
 	s.bound("other-0")
+	if took := s.boundAt("other-0").Sub(freed); took > atOnce {
+		t.Errorf("the younger gang was bound after %v, want %v", took, atOnce)
+	}
 	s.neverBound("denied-0")
-	s.tells("denied", "forbidden by the test")
+	s.tells("denied", "denied by the test")
 	s.waits([]string{"denied-0"})
 	for _, note := range s.eventsOn("denied") {
 		if hasWords(note, []string{"GangScheduled"}) {
 			t.Errorf("an event says that the gang is scheduled: %s", note)
 		}
 	}
+	// Between its attempts it has nothing.
 	s.deletePods("other-0")
-	s.gpusUsable(1)
+	s.takeSlot("other-1")
+	s.neverBound("denied-0")
 }
 
-// forbidBinding has the API server refuse the binding of a pod, by a policy.
-func (s *scenario) forbidBinding(pod string) {
+// aSecondAfter waits until what is created is younger than the gang: the API tells ages
+// by the second.
+func (s *scenario) aSecondAfter(gang string) {
+	s.t.Helper()
+	created := s.getGang(gang).CreationTimestamp
+	s.until("a second has passed", func() string {
+		if time.Now().Unix() > created.Unix() {
+			return ""
+		}
+		return "it has not"
+	})
+}
+
+// denyBinding has the API server refuse the binding of a pod, by a policy.
+func (s *scenario) denyBinding(pod string) {
 	s.t.Helper()
 	client := s.client().AdmissionregistrationV1()
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: s.ns}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
@@ -103,7 +125,7 @@ func (s *scenario) forbidBinding(pod string) {
 		}}}},
 		Validations: []admissionv1.Validation{{
 			Expression: fmt.Sprintf("request.namespace != %q || request.name != %q", s.ns, pod),
-			Message:    "forbidden by the test",
+			Message:    "denied by the test",
 		}},
 	}}
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: s.ns}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
@@ -114,14 +136,16 @@ func (s *scenario) forbidBinding(pod string) {
 	_, err = client.ValidatingAdmissionPolicyBindings().Create(s.ctx, binding, metav1.CreateOptions{})
 	s.must(err)
 	s.t.Cleanup(func() {
-		s.must(client.ValidatingAdmissionPolicyBindings().Delete(s.ctx, s.ns, metav1.DeleteOptions{}))
-		s.must(client.ValidatingAdmissionPolicies().Delete(s.ctx, s.ns, metav1.DeleteOptions{}))
+		ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
+		defer cancel()
+		s.must(client.ValidatingAdmissionPolicyBindings().Delete(ctx, s.ns, metav1.DeleteOptions{}))
+		s.must(client.ValidatingAdmissionPolicies().Delete(ctx, s.ns, metav1.DeleteOptions{}))
 	})
 	s.until("the policy is in force", func() string {
 		err := s.client().CoreV1().Pods(s.ns).Bind(s.ctx, &corev1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Name: pod}, Target: corev1.ObjectReference{Kind: "Node", Name: "nowhere"},
 		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err == nil || !strings.Contains(err.Error(), "forbidden by the test") {
+		if err == nil || !strings.Contains(err.Error(), "denied by the test") {
 			return fmt.Sprintf("the answer is %v", err)
 		}
 		return ""
