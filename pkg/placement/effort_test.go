@@ -3,6 +3,7 @@
 package placement
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +60,68 @@ func TestSearchSeesThatTwoClassesDoNotFitTogether(t *testing.T) {
 	c := clusterOf(t, p)
 	_, shortage := Search(p, c)
 	want := &Shortage{Class: 1, Placed: 8, Wanted: 12, Scope: -1, Domain: topology.None}
+	if diff := cmp.Diff(want, shortage); diff != "" {
+		t.Errorf("shortage (-want +got):\n%s", diff)
+	}
+	if c.calls > 0 {
+		t.Errorf("%d placements were tried", c.calls)
+	}
+}
+
+func TestSearchLearnsFromRefusals(t *testing.T) {
+	gang := []string{"gang"}
+	packs := map[string]pack{"gang": {preferred: []string{"rack"}}}
+	t.Run("one per node", func(t *testing.T) {
+		// The first rack has a node too few, which the figures do not tell.
+		slots := make([]int, 19)
+		for n := range slots {
+			slots[n] = 9
+		}
+		p := gangOf([]*topology.Level{levelOf("rack", strings.Repeat("1 ", 9)+strings.Repeat("2 ", 10))}, slots, gang, packs, group{count: 10, scopes: gang, domain: none})
+		p.Interacts = true
+		c := clusterOf(t, p)
+		c.admits = onePerNode
+		solution, shortage := Search(p, c)
+		if shortage != nil {
+			t.Fatalf("got shortage %+v", shortage)
+		}
+		if least := slices.Min(solution.Nodes); least < 9 {
+			t.Errorf("got nodes %v, want those of the second rack", solution.Nodes)
+		}
+		if c.calls > 60 {
+			t.Errorf("%d placements were tried for 10 pods", c.calls)
+		}
+	})
+	t.Run("tiny", func(t *testing.T) {
+		p := gangOf([]*topology.Level{levelOf("rack", sixNodes)}, []int{2, 0, 2, 0, 2, 2}, gang, packs, group{count: 2, scopes: gang, domain: none})
+		c := clusterOf(t, p)
+		c.admits = onePerNode
+		solution, shortage := Search(p, c)
+		if shortage != nil {
+			t.Fatalf("got shortage %+v", shortage)
+		}
+		if least := slices.Min(solution.Nodes); least < 4 {
+			t.Errorf("got nodes %v, want those of the third rack", solution.Nodes)
+		}
+		if c.calls > 12 {
+			t.Errorf("%d placements were tried for 2 pods", c.calls)
+		}
+	})
+}
+
+func TestSearchReconsidersByFiguresFirst(t *testing.T) {
+	// A node holds one pod of either class, though the sums, and the least that any
+	// asks for, would have it that it holds two.
+	gang := []string{"gang"}
+	p := gangOf([]*topology.Level{levelOf("rack", strings.Repeat("1 ", 9))}, make([]int, 9), gang,
+		map[string]pack{"gang": {required: "rack"}}, group{count: 5, scopes: gang, domain: none}, group{count: 5, scopes: gang, domain: none})
+	for n := range p.Nodes {
+		p.Nodes[n].Free = []int64{3, 2}
+	}
+	p.Classes[0].Requests, p.Classes[1].Requests = []int64{2, 1}, []int64{1, 2}
+	c := clusterOf(t, p)
+	_, shortage := Search(p, c)
+	want := &Shortage{Class: 1, Placed: 4, Wanted: 5, Scope: 0, Domain: 0}
 	if diff := cmp.Diff(want, shortage); diff != "" {
 		t.Errorf("shortage (-want +got):\n%s", diff)
 	}

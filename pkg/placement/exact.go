@@ -65,10 +65,7 @@ type enumeration struct {
 
 // tiny reports whether the problem is small enough for an enumeration.
 func (f *field) tiny() bool {
-	pods := 0
-	for _, n := range f.count {
-		pods += n
-	}
+	pods := f.pods(f.order)
 	return pods > 0 && pods <= tinyPods && len(f.usable()) <= tinyNodes
 }
 

@@ -32,6 +32,18 @@ func TestFillInScopes(t *testing.T) {
 			want: []int{3, -1},
 		},
 		{
+			name: "extras stay in the required rack of the floor", levels: rack,
+			slots: []int{9, 0, 2, 1, 4, 0}, scopes: gang, packs: map[string]pack{"gang": {required: "rack"}},
+			groups: []group{{count: 4, scopes: gang, domain: none}}, floor: 3,
+			want: []int{-1},
+		},
+		{
+			name: "extras join the preferred rack of their group, though most of the gang is elsewhere", levels: rack,
+			slots: []int{0, 1, 0, 0, 9, 9}, scopes: []string{"gang", "a"}, packs: map[string]pack{"a": {preferred: []string{"rack"}}},
+			groups: []group{{count: 2, scopes: []string{"gang", "a"}, domain: none, bound: []int{0}}, {scopes: []string{"gang"}, domain: none, bound: []int{4, 4, 5}}},
+			want:   []int{1, 4},
+		},
+		{
 			name: "extras stay in the required rack of bound members", levels: rack,
 			slots: []int{1, 1, 1, 1, 9, 0}, scopes: gang, packs: map[string]pack{"gang": {required: "rack"}},
 			groups: []group{{count: 3, scopes: gang, domain: none, bound: []int{3}}},

@@ -218,6 +218,15 @@ func fits(free, requests []int64, most int) int {
 	return most
 }
 
+// pods returns the number of pods of the classes that are to be placed.
+func (f *field) pods(classes []int) int {
+	sum := 0
+	for _, class := range classes {
+		sum += f.count[class]
+	}
+	return sum
+}
+
 // member is a pod of a class in a place, as far as the class tells.
 func (f *field) member(class, node int) score.Member {
 	c := &f.p.Classes[class]

@@ -185,7 +185,7 @@ func (fill *filling) domainRanks(class int) []map[int32]int {
 		r := &regions{f: fill.f}
 		holdings := r.holdings(s, p, fill.f.nodes, fill.f.limit)
 		for at := range holdings {
-			fill.f.judge(s, &holdings[at], fill.f.nodes)
+			fill.f.judge(s, &holdings[at])
 		}
 		slices.SortStableFunc(holdings, func(a, b holding) int {
 			return cmp.Or(cmp.Compare(a.missing, b.missing), cmp.Compare(a.leftover, b.leftover))

@@ -81,7 +81,7 @@ func (g *guard) hasRoom(i int, domain int32) bool {
 		r := &regions{f: g.f}
 		holdings := r.holdings(s, p, g.f.nodes, g.f.limit)
 		for at := range holdings {
-			g.f.judge(s, &holdings[at], g.f.nodes)
+			g.f.judge(s, &holdings[at])
 			g.room[i][p.domain[at]] = holdings[at].missing == 0
 		}
 	}

@@ -17,6 +17,9 @@ type nodeLists [][]int
 // sums of what its nodes have is passed over.
 type regions struct {
 	f *field
+	// scopes are those of the field, after one that stands for the whole gang if
+	// several parts of it are to be kept close to each other (see gathering).
+	scopes []*scope
 	// leaf is called with the nodes that a choice for every scope leaves to each
 	// class, and reports whether the pods can be placed on them.
 	leaf func(nodeLists) bool
@@ -29,63 +32,113 @@ type regions struct {
 }
 
 // The walk is bounded by a number of leaves, and by a number of nodes looked at for
-// each node, class and way of a scope that there is.
+// each node, way of a scope and class in it that there is.
 const (
 	leavesInAll   = 64
 	workAtLeast   = 1 << 21
-	workPerChoice = 4
+	workPerChoice = 8
 )
 
 func newRegions(f *field, leaf func(nodeLists) bool) *regions {
-	ways := 0
+	r := &regions{f: f, leaf: leaf, leaves: leavesInAll}
+	if s := f.gathering(); s != nil {
+		r.scopes = append(r.scopes, s)
+	}
 	for i := range f.scopes {
-		ways += len(f.scopes[i].ways)
+		if !f.scopes[i].free() {
+			r.scopes = append(r.scopes, &f.scopes[i])
+		}
 	}
-	return &regions{
-		f: f, leaf: leaf, leaves: leavesInAll,
-		work: max(workAtLeast, workPerChoice*ways*len(f.order)*f.size),
+	// Of scopes that do not contain each other, the one with most pods has least
+	// choice.
+	slices.SortStableFunc(r.scopes, func(a, b *scope) int {
+		return cmp.Or(cmp.Compare(a.depth, b.depth), cmp.Compare(f.pods(b.classes), f.pods(a.classes)))
+	})
+	choices := 0
+	for _, s := range r.scopes {
+		choices += len(s.ways) * len(s.classes)
 	}
+	r.work = max(workAtLeast, workPerChoice*choices*f.size)
+	return r
+}
+
+// gathering is a scope of all pods that would be in one domain of each level of
+// Split. It is of use where parts of the gang choose domains of their own: nothing
+// else makes them choose close to each other. Nil where it is not.
+func (f *field) gathering() *scope {
+	parts := 0
+	for i := range f.scopes {
+		if s := &f.scopes[i]; !s.free() && len(s.classes) < len(f.order) {
+			parts++
+		}
+	}
+	if parts < 2 || len(f.p.Split) == 0 {
+		return nil
+	}
+	s := &scope{Scope: &Scope{}, index: -1, depth: -1, soft: true, classes: f.order}
+	for _, level := range slices.Backward(f.p.Split) {
+		s.Preferred = append(s.Preferred, level)
+	}
+	for _, pin := range f.pins {
+		s.pins = append(s.pins, pin.Member.Node)
+	}
+	s.ways = make([]*partition, len(s.Preferred)+1)
+	return s
 }
 
 // leavesFor is the number of leaves that are worth looking at for a problem of a
 // size: fewer where each costs more.
 func (f *field) leavesFor() int {
-	pods := 0
-	for _, n := range f.count {
-		pods += n
-	}
+	pods := f.pods(f.order)
 	return min(16, max(4, 16000/(f.size+pods+1)))
 }
 
 // walk reports whether any leaf succeeded, having tried as many as its share.
 func (r *regions) walk(at int, lists nodeLists, share int) bool {
-	for at < len(r.f.scopes) && r.f.scopes[at].free() {
-		at++
-	}
-	if at == len(r.f.scopes) {
+	if at == len(r.scopes) {
 		r.leaves--
 		return r.leaf(lists)
 	}
-	s := &r.f.scopes[at]
+	s := r.scopes[at]
+	if s.soft {
+		// All ways are looked at: what is close need not be what is preferred.
+		share = max(2, share/len(s.ways))
+	}
+	found := false
 	for number := range s.ways {
-		parts := r.parts(s, number, lists)
-		found, left := false, share
-		for i, part := range parts {
-			if left <= 0 || r.leaves <= 0 || r.work <= 0 {
-				r.cut = true
-				break
-			}
-			before := r.leaves
-			if r.walk(at+1, s.narrow(number, part, lists), max(1, left/(len(parts)-i))) {
-				found = true
-			}
-			left -= before - r.leaves
+		reserve := 0
+		if s.soft && number < len(s.Preferred) {
+			reserve = r.work / 2
 		}
-		if found {
-			return true
+		r.work -= reserve
+		if r.way(at, number, lists, share) {
+			found = true
+		}
+		r.work += reserve
+		if found && !s.soft {
+			break
 		}
 	}
-	return false
+	return found
+}
+
+// way looks at the parts of one partition for a scope.
+func (r *regions) way(at, number int, lists nodeLists, share int) bool {
+	s := r.scopes[at]
+	parts := r.parts(s, number, lists)
+	found := false
+	for i, part := range parts {
+		if share <= 0 || r.leaves <= 0 || r.work <= 0 {
+			r.cut = true
+			break
+		}
+		before := r.leaves
+		if r.walk(at+1, s.narrow(number, part, lists), max(1, share/(len(parts)-i))) {
+			found = true
+		}
+		share -= before - r.leaves
+	}
+	return found
 }
 
 // narrow leaves only the nodes of a part to the classes of the scope.
@@ -109,8 +162,9 @@ type holding struct {
 	part int32
 	// seats is the number of pods of each class that its nodes can take.
 	seats []int64
-	// inside counts the nodes of each class, to tell whether all are in the part.
-	inside []int
+	// inside tells whether a class has nodes in it: some, if it is of the scope, and
+	// all that it has otherwise.
+	inside []bool
 	// free is the sum of what is left on its nodes, joint that of scope.joint.
 	free  []int64
 	joint []int64
@@ -133,7 +187,7 @@ func (r *regions) parts(s *scope, number int, lists nodeLists) []int32 {
 	var best *holding
 	for i := range holdings {
 		h := &holdings[i]
-		r.f.judge(s, h, lists)
+		r.f.judge(s, h)
 		if h.missing == 0 {
 			good = append(good, h)
 		} else if best == nil || h.missing < best.missing {
@@ -165,7 +219,7 @@ func (r *regions) holdings(s *scope, p *partition, lists nodeLists, limit [][]in
 		resources = len(r.f.free[0])
 	}
 	holdings := make([]holding, len(p.domain))
-	seats, inside := make([]int64, classes*len(holdings)), make([]int, classes*len(holdings))
+	seats, inside := make([]int64, classes*len(holdings)), make([]bool, classes*len(holdings))
 	free := make([]int64, resources*len(holdings))
 	joint := s.together(r.f)
 	sums := make([]int64, len(joint)*len(holdings))
@@ -178,33 +232,47 @@ func (r *regions) holdings(s *scope, p *partition, lists nodeLists, limit [][]in
 	counted := make([]bool, r.f.size)
 	for _, class := range r.f.order {
 		ours := slices.Contains(s.classes, class)
+		if !ours && !p.inOne(lists[class]) {
+			continue
+		}
 		r.work -= len(lists[class])
 		for _, n := range lists[class] {
 			if p.of[n] == topology.None {
 				continue
 			}
 			h := &holdings[p.of[n]]
-			h.inside[class]++
+			h.inside[class] = true
 			if ours {
 				h.seats[class] += int64(limit[class][n])
 			}
-			if !counted[n] {
-				counted[n] = true
-				for res := range h.free {
-					h.free[res] += max(r.f.free[n][res], 0)
-				}
-				for j := range joint {
-					h.joint[j] += int64(joint[j][n])
-				}
+			if counted[n] {
+				continue
+			}
+			counted[n] = true
+			for res := range h.free {
+				h.free[res] += max(r.f.free[n][res], 0)
+			}
+			for j := range joint {
+				h.joint[j] += int64(joint[j][n])
 			}
 		}
 	}
 	return holdings
 }
 
+// inOne reports whether all the nodes are in one part.
+func (p *partition) inOne(nodes []int) bool {
+	for _, n := range nodes {
+		if p.of[n] == topology.None || p.of[n] != p.of[nodes[0]] {
+			return false
+		}
+	}
+	return len(nodes) > 0
+}
+
 // judge works out how many pods of the scope have no place in a part, at least. The
 // pods of other scopes count too if they have no nodes elsewhere.
-func (f *field) judge(s *scope, h *holding, lists nodeLists) {
+func (f *field) judge(s *scope, h *holding) {
 	h.class = -1
 	need := make([]int64, len(h.free))
 	short := func(class int, missing int64) {
@@ -215,7 +283,7 @@ func (f *field) judge(s *scope, h *holding, lists nodeLists) {
 	}
 	for _, class := range f.order {
 		ours := slices.Contains(s.classes, class)
-		if !ours && (h.inside[class] == 0 || h.inside[class] < len(lists[class])) {
+		if !ours && !h.inside[class] {
 			continue
 		}
 		pods := int64(f.count[class])

@@ -14,6 +14,8 @@ import (
 type scope struct {
 	*Scope
 	index int
+	// soft is set where Preferred are not wishes, only good guesses.
+	soft bool
 	// classes are those of the scope that have pods, heaviest first.
 	classes []int
 	// depth is the number of scopes that contain this one.

@@ -291,6 +291,15 @@ func TestSearchInScopes(t *testing.T) {
 			shortage: &Shortage{Placed: 5, Wanted: 6, Scope: 1, Domain: 1},
 		},
 		{
+			name:     "of the racks in either block, the one that comes nearest is named",
+			levels:   []*topology.Level{levelOf("block", "1 1 2 2"), levelOf("rack", "1 3 2 3")},
+			slots:    []int{2, 2, 3, 2},
+			scopes:   []string{"gang", "a"},
+			packs:    map[string]pack{"gang": {required: "block"}, "a": {required: "rack"}},
+			groups:   []group{{count: 4, scopes: []string{"gang", "a"}, domain: none}},
+			shortage: &Shortage{Placed: 3, Wanted: 4, Scope: 1, Domain: 2},
+		},
+		{
 			name:     "what does not fit without constraints is not put down to them",
 			levels:   []*topology.Level{levelOf("rack", sixNodes)},
 			slots:    []int{1, 0, 2, 0, 0, 1},
