@@ -44,7 +44,7 @@ func TestOneVerdictWhereFewNodesHaveAChannel(t *testing.T) {
 				s.haveDevices(5, pods...)
 				return
 			}
-			s.unschedulable(pods, "group w needs 17 pods", "there is room for 5", "13 nodes: cannot allocate all claims")
+			s.unschedulable(pods, "group w needs 17 pods", "there is room for 5", "15 nodes: no "+class, "5 nodes: has room, and more is needed")
 			s.holdsNothing(pods...)
 			told := len(s.eventsOn("g"))
 			s.marker()
@@ -66,7 +66,7 @@ func TestChannelOfANode(t *testing.T) {
 		s.node("x", publishes(class, device("channel")))
 		s.gang("g", group("w", 2, pods...))
 		s.members("g", 2, fromTemplate("channel", "channel"))
-		s.unschedulable(pods, "group w needs 2 pods", "1× "+class, "room for 1", "0 of 1 "+class+" free")
+		s.unschedulable(pods, "group w needs 2 pods", "1× "+class, "room for 1", "of which 1 of 1 are free")
 		s.holdsNothing(pods...)
 		s.node("y", publishes(class, device("channel")))
 		s.bound(pods...)

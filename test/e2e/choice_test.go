@@ -140,7 +140,8 @@ func TestExplodingSearchHoldsNobodyUp(t *testing.T) {
 	s.members("g", 2, fromTemplate("eight", "eight"))
 	s.unschedulable(pods, "group w needs 2 pods", "20 nodes", "the search for devices was cut short")
 
-	const latency = time.Second
+	// It blocks for filterTimeout (10 s) what is not cut short; this is half of it.
+	const latency = 5 * time.Second
 	for i := range 5 {
 		// Its PodGang changes, and it is tried again.
 		s.editGang("g", func(spec *v1alpha1.PodGangSpec) {
