@@ -27,10 +27,12 @@ type Classifier struct {
 	matches     *lru.Cache
 }
 
-// matchKey names one version of a slice and one of a class.
+// matchKey names one version of a slice and one of a class, and the selectors of a
+// request besides.
 type matchKey struct {
 	slice, class               types.UID
 	sliceVersion, classVersion string
+	selectors                  string
 }
 
 // NewClassifier returns a classifier that compiles selectors with the features.
@@ -44,21 +46,40 @@ func NewClassifier(features cel.Features) *Classifier {
 // Selected tells for each device of the slice whether the class selects it. A
 // selector that does not compile, or fails for a device, selects nothing.
 func (c *Classifier) Selected(slice *resourceapi.ResourceSlice, class *resourceapi.DeviceClass) []bool {
-	key := matchKey{slice: slice.UID, class: class.UID, sliceVersion: slice.ResourceVersion, classVersion: class.ResourceVersion}
+	return c.Wanted(slice, class, nil)
+}
+
+// Wanted tells for each device of the slice whether the class and the selectors of a
+// request select it.
+func (c *Classifier) Wanted(slice *resourceapi.ResourceSlice, class *resourceapi.DeviceClass, selectors []resourceapi.DeviceSelector) []bool {
+	key := matchKey{slice: slice.UID, class: class.UID, sliceVersion: slice.ResourceVersion, classVersion: class.ResourceVersion, selectors: SelectorKey(selectors)}
 	if known, ok := c.matches.Get(key); ok {
 		return known.([]bool)
 	}
-	selected := make([]bool, len(slice.Spec.Devices))
+	wanted := make([]bool, len(slice.Spec.Devices))
 	for i := range slice.Spec.Devices {
-		selected[i] = c.selects(class, slice.Spec.Driver, &slice.Spec.Devices[i])
+		device := &slice.Spec.Devices[i]
+		wanted[i] = c.selects(class.Spec.Selectors, slice.Spec.Driver, device) && c.selects(selectors, slice.Spec.Driver, device)
 	}
-	c.matches.Add(key, selected)
-	return selected
+	c.matches.Add(key, wanted)
+	return wanted
 }
 
-func (c *Classifier) selects(class *resourceapi.DeviceClass, driver string, device *resourceapi.Device) bool {
-	for i := range class.Spec.Selectors {
-		selector := class.Spec.Selectors[i].CEL
+// SelectorKey returns a text that is equal for equal selectors.
+func SelectorKey(selectors []resourceapi.DeviceSelector) string {
+	key := ""
+	for i := range selectors {
+		if selectors[i].CEL != nil {
+			key += selectors[i].CEL.Expression
+		}
+		key += "\x00"
+	}
+	return key
+}
+
+func (c *Classifier) selects(selectors []resourceapi.DeviceSelector, driver string, device *resourceapi.Device) bool {
+	for i := range selectors {
+		selector := selectors[i].CEL
 		if selector == nil {
 			return false
 		}
