@@ -126,17 +126,22 @@ func (s *Session) Publishes(node string) bool {
 // session has chosen so far. It returns the in-tree plugin's refusal when that
 // is not possible; the session is then unchanged.
 func (s *Session) Allocate(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) (*Allocation, *fwk.Status) {
-	arrangement := s.arrange(pod, node.Node())
-	a, status := s.allocate(ctx, pod, node, arrangement)
-	if a == nil && arrangement.Rank != nil && s.limit.cut {
-		// In another order the search may have come to an end.
-		a, status = s.allocate(ctx, pod, node, devices.Arrangement{})
-	}
+	a, status := s.allocateArranged(ctx, pod, node, s.arrange(pod, node.Node()))
 	if a == nil {
 		return nil, status
 	}
 	s.add(a)
 	return a, nil
+}
+
+// allocateArranged is allocate that tries the devices as they are published as well,
+// when the search in another order was cut short.
+func (s *Session) allocateArranged(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, arrangement devices.Arrangement) (*Allocation, *fwk.Status) {
+	a, status := s.allocate(ctx, pod, node, arrangement)
+	if a == nil && arrangement.Rank != nil && s.limit.cut {
+		return s.allocate(ctx, pod, node, devices.Arrangement{})
+	}
+	return a, status
 }
 
 // add notes an allocation that was made.
