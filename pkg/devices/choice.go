@@ -10,12 +10,6 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// NearestAttributes returns the attributes on which an accelerator and a NIC agree
-// that are near each other, the nearest first.
-func NearestAttributes() []string {
-	return []string{attributePCIeRoot, attributeNUMANode}
-}
-
 // Chooser decides which devices of a node a pod should get, where there is a choice. It
 // may be used by several goroutines.
 type Chooser struct {

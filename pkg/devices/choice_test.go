@@ -20,6 +20,9 @@ const (
 	testNode  = "n1"
 )
 
+// usualAttributes are the usual attributes.
+func usualAttributes() []string { return []string{attributePCIeRoot, attributeNUMANode} }
+
 // part of a machine: a device with its place. NUMA -1 is not published.
 type part struct {
 	name, root string
@@ -226,7 +229,7 @@ func TestDevicesThatAPodShouldGet(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ledger := ledgerWith(ids(tc.taken)...)
-			a := NewChooser(NearestAttributes()).Arrange(testNode, tc.world, ledger, tc.ask)
+			a := NewChooser(usualAttributes()).Arrange(testNode, tc.world, ledger, tc.ask)
 			got := firstFit(a.Apply(tc.world), ledger, tc.ask.Asks)
 			if want := strings.Fields(tc.want); !slices.Equal(got, want) {
 				t.Errorf("first fit takes %v, want %v", got, want)
@@ -238,7 +241,7 @@ func TestDevicesThatAPodShouldGet(t *testing.T) {
 // e3 is a machine with the NICs of four roots taken.
 func TestFourPodsWithAndFourWithoutNICs(t *testing.T) {
 	world := hgxH100()
-	chooser := NewChooser(NearestAttributes())
+	chooser := NewChooser(usualAttributes())
 	plain, beside := Demand{Asks: []Ask{gpus(1)}}, Demand{Asks: []Ask{gpus(1), nics(1)}}
 	for _, order := range []string{"ppppbbbb", "bbbbpppp", "pbpbpbpb", "bppbbppb"} {
 		ledger := ledgerWith(ids("n1 n3 n4 n6")...)
@@ -273,7 +276,7 @@ func TestDevicesAgreeOnWhatTheClaimAndTheArgumentsSay(t *testing.T) {
 		ask  []Ask
 		want []string
 	}{
-		{"by PCIe root", NearestAttributes(), []Ask{gpus(1, "g2", "g3"), nics(1, "n3", "n5")}, []string{"g2", "n5"}},
+		{"by PCIe root", usualAttributes(), []Ask{gpus(1, "g2", "g3"), nics(1, "n3", "n5")}, []string{"g2", "n5"}},
 		{"by another attribute", []string{"example.com/complex", attributeNUMANode}, []Ask{gpus(1, "g2", "g3"), nics(1, "n3", "n5")}, []string{"g3", "n3"}},
 		{"as published", nil, []Ask{gpus(1, "g2", "g3"), nics(1, "n3", "n5")}, []string{"g2", "n3"}},
 	} {
@@ -290,7 +293,7 @@ func TestDevicesAgreeOnWhatTheClaimAndTheArgumentsSay(t *testing.T) {
 	}
 	world = machine(odd, nil)
 	asks := []Ask{matching(gpus(2), gpuDriver+"/odd")}
-	a := NewChooser(NearestAttributes()).Arrange(testNode, world, ledgerWith(), Demand{Asks: asks})
+	a := NewChooser(usualAttributes()).Arrange(testNode, world, ledgerWith(), Demand{Asks: asks})
 	if got, want := firstFit(a.Apply(world), ledgerWith(), asks), []string{"g0", "g2"}; !slices.Equal(got, want) {
 		t.Errorf("of devices that have to agree, first fit takes %v, want %v", got, want)
 	}
@@ -310,7 +313,7 @@ func TestNoChoiceIsMadeOfPartsAndOfSharedDevices(t *testing.T) {
 		}}
 	}
 	for name, world := range map[string][]*resourceapi.ResourceSlice{"shareable": shareable, "halves": halves} {
-		a := NewChooser(NearestAttributes()).Arrange(testNode, world, ledgerWith(ids("g0")...), Demand{Asks: []Ask{gpus(2)}})
+		a := NewChooser(usualAttributes()).Arrange(testNode, world, ledgerWith(ids("g0")...), Demand{Asks: []Ask{gpus(2)}})
 		if a.Rank != nil || a.Hidden != nil {
 			t.Errorf("%s: got arrangement %v, want none", name, a)
 		}
@@ -343,7 +346,7 @@ func TestWholeDevicesAreChosenAmongThoseThatAreWhole(t *testing.T) {
 	}
 	world = append(world, counters)
 	ask := gpus(2, "g0", "g1", "g2", "g3")
-	a := NewChooser(NearestAttributes()).Arrange(testNode, world, ledgerWith(ids("gpart0")...), Demand{Asks: []Ask{ask}})
+	a := NewChooser(usualAttributes()).Arrange(testNode, world, ledgerWith(ids("gpart0")...), Demand{Asks: []Ask{ask}})
 	got := shown(a.Apply(world))[:2]
 	if want := []string{"g2", "g3"}; !slices.Equal(got, want) {
 		t.Errorf("the first shown are %v, want %v", got, want)
@@ -361,7 +364,7 @@ func TestDevicesOfSeveralSlicesAreOrdered(t *testing.T) {
 		world = append(world, s)
 	}
 	asks := []Ask{gpus(2)}
-	a := NewChooser(NearestAttributes()).Arrange(testNode, world, ledgerWith(ids("g7")...), Demand{Asks: asks})
+	a := NewChooser(usualAttributes()).Arrange(testNode, world, ledgerWith(ids("g7")...), Demand{Asks: asks})
 	if got, want := firstFit(a.Apply(world), ledgerWith(ids("g7")...), asks), []string{"g5", "g4"}; !slices.Equal(got, want) {
 		t.Errorf("first fit takes %v, want %v", got, want)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	configv1 "github.com/podgang/podgang-scheduler/pkg/apis/config/v1"
 	"github.com/podgang/podgang-scheduler/pkg/devices"
 )
 
@@ -66,7 +67,7 @@ func BenchmarkAllocate(b *testing.B) {
 	for _, bc := range []struct {
 		name string
 		near []string
-	}{{"first fit", nil}, {"choice", devices.NearestAttributes()}} {
+	}{{"first fit", nil}, {"choice", configv1.DefaultAlignmentAttributes()}} {
 		b.Run(bc.name, func(b *testing.B) {
 			f := newFixture(b, objects...)
 			f.plugin.chooser = devices.NewChooser(bc.near)

@@ -30,6 +30,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/config"
+	configv1 "github.com/podgang/podgang-scheduler/pkg/apis/config/v1"
 )
 
 const (
@@ -72,7 +73,7 @@ func newFixture(t testing.TB, objects ...runtime.Object) *fixture {
 		frameworkruntime.WithEventRecorder(&events.FakeRecorder{}),
 		frameworkruntime.WithSharedDRAManager(manager))
 	noError(t, err)
-	plugin, err := New(ctx, &config.PodGangResourcesArgs{}, handle)
+	plugin, err := New(ctx, &config.PodGangResourcesArgs{AlignmentAttributes: configv1.DefaultAlignmentAttributes()}, handle)
 	noError(t, err)
 	factory.Core().V1().Nodes().Informer()
 

@@ -48,7 +48,7 @@ func TestArgumentsAreDecodedToInternalTypes(t *testing.T) {
   - name: PodGang
     args: {permitTimeout: 90s, statusPolicy: ScoreOnly, searchBudget: 500}
   - name: PodGangResources
-    args: {filterTimeout: 0s, bindingTimeout: 1m}
+    args: {filterTimeout: 0s, bindingTimeout: 1m, alignmentAttributes: [example.com/complex]}
 `)
 	wantGang := &config.PodGangArgs{
 		PermitTimeout: metav1.Duration{Duration: 90 * time.Second},
@@ -61,6 +61,8 @@ func TestArgumentsAreDecodedToInternalTypes(t *testing.T) {
 	wantResources := &config.PodGangResourcesArgs{
 		FilterTimeout:  &metav1.Duration{},
 		BindingTimeout: &metav1.Duration{Duration: time.Minute},
+
+		AlignmentAttributes: []string{"example.com/complex"},
 	}
 	if diff := cmp.Diff(runtime.Object(wantResources), got["PodGangResources"]); diff != "" {
 		t.Errorf("PodGangResources (-want +got):\n%s", diff)
