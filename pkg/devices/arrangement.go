@@ -19,8 +19,9 @@ type Arrangement struct {
 	// Hidden are the devices that are not shown. A device that is taken must not be
 	// hidden: what it consumes of a counter would seem to be free.
 	Hidden sets.Set[structured.DeviceID]
-	// Rank orders the devices of each slice, the lowest first; devices of equal
-	// rank stay in the order of the slice. Nil leaves all as they are.
+	// Rank orders the devices that a node has in a pool, the lowest first; those
+	// without one have rank 0, and devices of equal rank stay in their order. Nil
+	// leaves all as they are.
 	Rank map[structured.DeviceID]float64
 }
 
@@ -34,7 +35,49 @@ func (a Arrangement) Apply(world []*resourceapi.ResourceSlice) []*resourceapi.Re
 	for i, slice := range world {
 		arranged[i] = a.apply(slice)
 	}
+	if a.Rank != nil {
+		a.orderPools(arranged)
+	}
 	return arranged
+}
+
+// orderPools orders devices beyond the slices that they are in: of the slices of one
+// pool and node, the first that the allocator looks at get the first devices.
+func (a Arrangement) orderPools(arranged []*resourceapi.ResourceSlice) {
+	type part struct {
+		pool       poolID
+		node       string
+		generation int64
+	}
+	parts := make(map[part][]*resourceapi.ResourceSlice)
+	for _, slice := range arranged {
+		if node := slice.Spec.NodeName; node != nil && len(slice.Spec.Devices) > 0 && len(slice.Spec.SharedCounters) == 0 {
+			key := part{poolOf(slice), *node, slice.Spec.Pool.Generation}
+			parts[key] = append(parts[key], slice)
+		}
+	}
+	for _, part := range parts {
+		if len(part) == 1 {
+			continue
+		}
+		part = byName(part)
+		var all []resourceapi.Device
+		for _, slice := range part {
+			all = append(all, slice.Spec.Devices...)
+		}
+		a.sort(part[0], all)
+		for _, slice := range part {
+			slice.Spec.Devices, all = all[:len(slice.Spec.Devices):len(slice.Spec.Devices)], all[len(slice.Spec.Devices):]
+		}
+	}
+}
+
+// sort sorts devices of the pool of a slice by rank.
+func (a Arrangement) sort(slice *resourceapi.ResourceSlice, devices []resourceapi.Device) {
+	rank := func(d resourceapi.Device) float64 {
+		return a.Rank[structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, d.Name)]
+	}
+	slices.SortStableFunc(devices, func(x, y resourceapi.Device) int { return cmp.Compare(rank(x), rank(y)) })
 }
 
 func (a Arrangement) apply(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
@@ -45,10 +88,7 @@ func (a Arrangement) apply(slice *resourceapi.ResourceSlice) *resourceapi.Resour
 		}
 	}
 	if a.Rank != nil {
-		rank := func(d resourceapi.Device) float64 {
-			return a.Rank[structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, d.Name)]
-		}
-		slices.SortStableFunc(shown, func(x, y resourceapi.Device) int { return cmp.Compare(rank(x), rank(y)) })
+		a.sort(slice, shown)
 	}
 	arranged := *slice
 	arranged.Spec.Devices = shown

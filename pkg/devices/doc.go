@@ -7,7 +7,8 @@
 // so that an allocation looks at a small world instead of the whole cluster's.
 // Ledger answers what is left: the allocated state that a plan starts from,
 // with the plan's own choices added and, when a choice is withdrawn, removed.
-// Classifier answers which devices a DeviceClass means. Arrangements answers which
-// of them to take where there is a choice: the allocator takes the first that fit,
-// so the answer is an order in which to show them, and which to leave out.
+// Classifier answers which devices a DeviceClass means. Chooser answers which of
+// them a pod should get where there is a choice: the allocator takes the first that
+// fit, so the answer is an Arrangement, an order in which to show them. Arrangements
+// answers what else to try when there is not enough for all.
 package devices

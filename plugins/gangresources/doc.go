@@ -15,8 +15,13 @@
 //
 // # Which devices
 //
-// The in-tree plugin gives a pod the first devices that fit, and does not come back
-// to that. Session.Rearrange does: it has the allocator look for all members on a
+// The in-tree plugin gives a pod the first devices that fit. A session shows it the
+// devices of the node in an order in which those come first that the pod should get,
+// as package devices decides: near each other, GPUs beside NICs, larger groups left
+// whole. None is hidden, so that constraints, alternatives, counters and the rest are
+// the allocator's business as ever.
+//
+// Nor does the in-tree plugin come back to a choice. Session.Rearrange does: it has the allocator look for all members on a
 // node at once, in the arrangements that package devices proposes, and then has the
 // in-tree plugin allocate member by member, each of which sees exactly the devices
 // that it is to get. How long that may take is bounded by a searchLimit.

@@ -30,25 +30,27 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/config"
+	configv1 "github.com/podgang/podgang-scheduler/pkg/apis/config/v1"
 )
 
 const (
 	namespace = "default"
 	driver    = "gpu.example.com"
+	nicDriver = "dra.net"
 	gpuClass  = "gpu.example.com"
 )
 
 // fixture is the plugin on a fake API server, with the scheduler's own DRA
 // manager.
 type fixture struct {
-	t      *testing.T
+	t      testing.TB
 	ctx    context.Context
 	client *fake.Clientset
 	plugin *Plugin
 }
 
 // newFixture starts the plugin with the given objects.
-func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
+func newFixture(t testing.TB, objects ...runtime.Object) *fixture {
 	t.Helper()
 	metrics.Register()
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.Verbosity(0)))
@@ -71,7 +73,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 		frameworkruntime.WithEventRecorder(&events.FakeRecorder{}),
 		frameworkruntime.WithSharedDRAManager(manager))
 	noError(t, err)
-	plugin, err := New(ctx, &config.PodGangResourcesArgs{}, handle)
+	plugin, err := New(ctx, &config.PodGangResourcesArgs{AlignmentAttributes: configv1.DefaultAlignmentAttributes()}, handle)
 	noError(t, err)
 	factory.Core().V1().Nodes().Informer()
 
@@ -167,7 +169,7 @@ func (f *fixture) pendingClaims(names ...string) int {
 	return pending
 }
 
-func noError(t *testing.T, err error) {
+func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -44,6 +44,8 @@ type Plugin struct {
 
 	// classifier tells which devices a class means.
 	classifier *devices.Classifier
+	// chooser tells which devices a pod should get.
+	chooser *devices.Chooser
 	// celCache holds the compiled selectors of claims and classes.
 	celCache *cel.Cache
 	// filterTimeout bounds the search for devices for one pod on one node; 0 is no
@@ -127,6 +129,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 		planner:          planner,
 		view:             view,
 		classifier:       devices.NewClassifier(celFeatures),
+		chooser:          devices.NewChooser(own.AlignmentAttributes),
 		celCache:         cel.NewCache(cachedSelectors, celFeatures),
 		filterTimeout:    ptr.Deref(own.FilterTimeout, metav1.Duration{}).Duration,
 		isMember:         func(*v1.Pod) bool { return false },

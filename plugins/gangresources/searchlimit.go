@@ -36,6 +36,8 @@ type searchLimit struct {
 	most int
 	// timeout is how long one search may take; 0 is no limit.
 	timeout time.Duration
+	// cut tells whether the last search was cut short.
+	cut bool
 }
 
 func newSearchLimit(budget int, timeout time.Duration) searchLimit {
@@ -100,5 +102,6 @@ func (s *limitedSearch) Err() error {
 // was cut short, nil if it was not.
 func (s *limitedSearch) done() error {
 	s.limit.left -= max(0, min(s.looks, s.most)-freeLooks)
+	s.limit.cut = s.ended != nil
 	return s.ended
 }

@@ -126,12 +126,22 @@ func (s *Session) Publishes(node string) bool {
 // session has chosen so far. It returns the in-tree plugin's refusal when that
 // is not possible; the session is then unchanged.
 func (s *Session) Allocate(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo) (*Allocation, *fwk.Status) {
-	a, status := s.allocate(ctx, pod, node, devices.Arrangement{})
+	a, status := s.allocateArranged(ctx, pod, node, s.arrange(pod, node.Node()))
 	if a == nil {
 		return nil, status
 	}
 	s.add(a)
 	return a, nil
+}
+
+// allocateArranged is allocate that tries the devices as they are published as well,
+// when the search in another order was cut short.
+func (s *Session) allocateArranged(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, arrangement devices.Arrangement) (*Allocation, *fwk.Status) {
+	a, status := s.allocate(ctx, pod, node, arrangement)
+	if a == nil && arrangement.Rank != nil && s.limit.cut {
+		return s.allocate(ctx, pod, node, devices.Arrangement{})
+	}
+	return a, status
 }
 
 // add notes an allocation that was made.
@@ -162,7 +172,7 @@ func (s *Session) allocate(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, 
 		return nil, status
 	}
 	if !idle {
-		if status := s.filter(ctx, state, ordered, node); !status.IsSuccess() {
+		if status := s.filter(ctx, state, ordered, node, arrangement.Rank != nil); !status.IsSuccess() {
 			return nil, status
 		}
 		if status := planner.Reserve(ctx, state, ordered, node.Node().Name); !status.IsSuccess() {
@@ -183,11 +193,15 @@ func (s *Session) allocate(ctx context.Context, pod *v1.Pod, node fwk.NodeInfo, 
 }
 
 // filter runs the planning instance's Filter within the limits of the session.
-func (s *Session) filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+func (s *Session) filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, brief bool) *fwk.Status {
 	if s.tooFew(pod, node.Node().Name) {
+		s.limit.cut = false
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cannotAllocate)
 	}
 	search := s.limit.start(ctx, s.plugin.view.slices)
+	if brief {
+		search = s.limit.startBrief(ctx, s.plugin.view.slices, len(pod.Spec.ResourceClaims))
+	}
 	status := s.plugin.planner.Filter(search, state, pod, node)
 	if cut := search.done(); cut != nil && !status.IsSuccess() {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cut.Error())

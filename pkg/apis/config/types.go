@@ -140,9 +140,9 @@ type ComputeDomains struct {
 	DaemonRequests corev1.ResourceList
 }
 
-// PodGangResourcesArgs are the arguments of plugin PodGangResources. They have
-// the meaning of the in-tree DynamicResourcesArgs; nil means that the feature
-// gate behind the field is off.
+// PodGangResourcesArgs are the arguments of plugin PodGangResources. The
+// timeouts have the meaning of those of the in-tree DynamicResourcesArgs; nil means
+// that the feature gate behind the field is off.
 //
 // +kubebuilder:object:root=true
 type PodGangResourcesArgs struct {
@@ -155,4 +155,9 @@ type PodGangResourcesArgs struct {
 	// BindingTimeout limits the wait for the binding conditions of allocated
 	// devices.
 	BindingTimeout *metav1.Duration
+
+	// AlignmentAttributes are attributes of devices, the nearest first: devices of
+	// a pod should agree on them. Empty leaves devices in the order in which they
+	// are published.
+	AlignmentAttributes []string
 }

@@ -60,7 +60,7 @@ func TestArgumentsAreDecodedToInternalTypes(t *testing.T) {
       rdma: {assume: Always, deviceClasses: [nic.example.com], extendedResources: [example.com/nic]}
       computeDomains: {placement: Preferred, daemonRequests: {cpu: "1"}}
   - name: PodGangResources
-    args: {filterTimeout: 0s, bindingTimeout: 1m}
+    args: {filterTimeout: 0s, bindingTimeout: 1m, alignmentAttributes: [example.com/complex]}
 `)
 	wantGang := &config.PodGangArgs{
 		PermitTimeout: metav1.Duration{Duration: 90 * time.Second},
@@ -88,6 +88,8 @@ func TestArgumentsAreDecodedToInternalTypes(t *testing.T) {
 	wantResources := &config.PodGangResourcesArgs{
 		FilterTimeout:  &metav1.Duration{},
 		BindingTimeout: &metav1.Duration{Duration: time.Minute},
+
+		AlignmentAttributes: []string{"example.com/complex"},
 	}
 	if diff := cmp.Diff(runtime.Object(wantResources), got["PodGangResources"]); diff != "" {
 		t.Errorf("PodGangResources (-want +got):\n%s", diff)

@@ -19,6 +19,12 @@ const DefaultPermitTimeout = 30 * time.Second
 // DefaultSearchBudget is the default of PodGangArgs.SearchBudget.
 const DefaultSearchBudget = 10000
 
+// DefaultAlignmentAttributes returns the default of
+// PodGangResourcesArgs.AlignmentAttributes.
+func DefaultAlignmentAttributes() []string {
+	return []string{"resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode"}
+}
+
 // SetDefaults_PodGangArgs fills the fields that were left out.
 func SetDefaults_PodGangArgs(obj *PodGangArgs) { //nolint:revive // defaulter-gen finds the function by this name
 	if obj.PermitTimeout == nil {
@@ -131,8 +137,8 @@ func DefaultRDMAResources() []string {
 	}
 }
 
-// SetDefaults_PodGangResourcesArgs fills the fields that were left out, as the
-// scheduler does for its own DynamicResources plugin: a field stays unset while
+// SetDefaults_PodGangResourcesArgs fills the fields that were left out, timeouts
+// as the scheduler does for its own DynamicResources plugin: one stays unset while
 // its feature gate is off.
 func SetDefaults_PodGangResourcesArgs(obj *PodGangResourcesArgs) { //nolint:revive // defaulter-gen finds the function by this name
 	inTree := schedconfigv1.DynamicResourcesArgs{
@@ -142,4 +148,7 @@ func SetDefaults_PodGangResourcesArgs(obj *PodGangResourcesArgs) { //nolint:revi
 	intreev1.SetDefaults_DynamicResourcesArgs(&inTree)
 	obj.FilterTimeout = inTree.FilterTimeout
 	obj.BindingTimeout = inTree.BindingTimeout
+	if obj.AlignmentAttributes == nil {
+		obj.AlignmentAttributes = DefaultAlignmentAttributes()
+	}
 }

@@ -74,18 +74,18 @@ func TestDefaults(t *testing.T) {
 		{
 			name: "PodGangResourcesArgs, nothing set",
 			in:   &PodGangResourcesArgs{},
-			want: &PodGangResourcesArgs{FilterTimeout: duration(10 * time.Second), BindingTimeout: duration(10 * time.Minute)},
+			want: &PodGangResourcesArgs{FilterTimeout: duration(10 * time.Second), BindingTimeout: duration(10 * time.Minute), AlignmentAttributes: DefaultAlignmentAttributes()},
 		},
 		{
 			name: "PodGangResourcesArgs, what is set stays",
-			in:   &PodGangResourcesArgs{FilterTimeout: duration(0), BindingTimeout: duration(time.Minute)},
-			want: &PodGangResourcesArgs{FilterTimeout: duration(0), BindingTimeout: duration(time.Minute)},
+			in:   &PodGangResourcesArgs{FilterTimeout: duration(0), BindingTimeout: duration(time.Minute), AlignmentAttributes: []string{}},
+			want: &PodGangResourcesArgs{FilterTimeout: duration(0), BindingTimeout: duration(time.Minute), AlignmentAttributes: []string{}},
 		},
 		{
 			name: "PodGangResourcesArgs, no default for a feature that is off",
 			off:  []featuregate.Feature{features.DRADeviceBindingConditions},
 			in:   &PodGangResourcesArgs{},
-			want: &PodGangResourcesArgs{FilterTimeout: duration(10 * time.Second)},
+			want: &PodGangResourcesArgs{FilterTimeout: duration(10 * time.Second), AlignmentAttributes: DefaultAlignmentAttributes()},
 		},
 	}
 	for _, tc := range cases {

@@ -241,7 +241,7 @@ type ComputeDomains struct {
 
 // PodGangResourcesArgs are the arguments of plugin PodGangResources, which
 // stands in for the in-tree plugin DynamicResources. Meaning, defaults and
-// limits are those of the in-tree DynamicResourcesArgs.
+// limits of the timeouts are those of the in-tree DynamicResourcesArgs.
 //
 // +kubebuilder:object:root=true
 type PodGangResourcesArgs struct {
@@ -267,4 +267,18 @@ type PodGangResourcesArgs struct {
 	// the feature gate DRADeviceBindingConditions is off.
 	// +optional
 	BindingTimeout *metav1.Duration `json:"bindingTimeout,omitempty"`
+
+	// AlignmentAttributes are attributes of devices on which the accelerators and
+	// NICs of a member should agree, the nearest first. They order the devices of a
+	// node, also across the claims of one pod; what has to agree is for the
+	// constraints of a claim to say. The last one is the one by which accelerators
+	// are kept together first.
+	//
+	// A list of up to 4 fully qualified names; default
+	// [resource.kubernetes.io/pcieRoot, resource.kubernetes.io/numaNode], where the
+	// latter also means dra.net/numaNode. An attribute that no device has is
+	// passed over. With an empty list, devices are taken in the order in which their
+	// drivers publish them.
+	// +optional
+	AlignmentAttributes []string `json:"alignmentAttributes"`
 }

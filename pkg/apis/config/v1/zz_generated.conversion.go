@@ -219,6 +219,7 @@ func Convert_config_PodGangArgs_To_v1_PodGangArgs(in *config.PodGangArgs, out *P
 func autoConvert_v1_PodGangResourcesArgs_To_config_PodGangResourcesArgs(in *PodGangResourcesArgs, out *config.PodGangResourcesArgs, s conversion.Scope) error {
 	out.FilterTimeout = (*metav1.Duration)(unsafe.Pointer(in.FilterTimeout))
 	out.BindingTimeout = (*metav1.Duration)(unsafe.Pointer(in.BindingTimeout))
+	out.AlignmentAttributes = *(*[]string)(unsafe.Pointer(&in.AlignmentAttributes))
 	return nil
 }
 
@@ -230,6 +231,7 @@ func Convert_v1_PodGangResourcesArgs_To_config_PodGangResourcesArgs(in *PodGangR
 func autoConvert_config_PodGangResourcesArgs_To_v1_PodGangResourcesArgs(in *config.PodGangResourcesArgs, out *PodGangResourcesArgs, s conversion.Scope) error {
 	out.FilterTimeout = (*metav1.Duration)(unsafe.Pointer(in.FilterTimeout))
 	out.BindingTimeout = (*metav1.Duration)(unsafe.Pointer(in.BindingTimeout))
+	out.AlignmentAttributes = *(*[]string)(unsafe.Pointer(&in.AlignmentAttributes))
 	return nil
 }
 

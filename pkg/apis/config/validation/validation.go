@@ -3,8 +3,11 @@
 package validation
 
 import (
+	"slices"
+	"strings"
 	"time"
 
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -22,6 +25,8 @@ const (
 
 	minSearchBudget = 100
 	maxSearchBudget = 1000000
+
+	maxAlignmentAttributes = 4
 )
 
 // ValidatePodGangArgs returns nil or an aggregate of one field.Error for each
@@ -47,8 +52,8 @@ func ValidatePodGangArgs(path *field.Path, args *config.PodGangArgs) error {
 }
 
 // ValidatePodGangResourcesArgs returns nil or an aggregate of one field.Error
-// for each field of args that is wrong. The rules are those of the scheduler's
-// own DynamicResourcesArgs, feature gates included. The path leads to args in
+// for each field of args that is wrong. The rules for timeouts are those of the
+// scheduler's own DynamicResourcesArgs, feature gates included. The path leads to args in
 // the configuration; it may be nil.
 func ValidatePodGangResourcesArgs(path *field.Path, args *config.PodGangResourcesArgs) error {
 	inTree := schedconfig.DynamicResourcesArgs{
@@ -56,5 +61,23 @@ func ValidatePodGangResourcesArgs(path *field.Path, args *config.PodGangResource
 		BindingTimeout: args.BindingTimeout,
 	}
 	features := schedfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
-	return schedvalidation.ValidateDynamicResourcesArgs(path, &inTree, features)
+	errs := validateAlignmentAttributes(path.Child("alignmentAttributes"), args.AlignmentAttributes)
+	return utilerrors.NewAggregate([]error{schedvalidation.ValidateDynamicResourcesArgs(path, &inTree, features), errs.ToAggregate()})
+}
+
+func validateAlignmentAttributes(path *field.Path, names []string) field.ErrorList {
+	var errs field.ErrorList
+	if len(names) > maxAlignmentAttributes {
+		errs = append(errs, field.TooMany(path, len(names), maxAlignmentAttributes))
+	}
+	for i, name := range names {
+		domain, id, qualified := strings.Cut(name, "/")
+		if !qualified || domain == "" || id == "" {
+			errs = append(errs, field.Invalid(path.Index(i), name, "must be a name with its domain, such as resource.kubernetes.io/numaNode"))
+		}
+		if slices.Contains(names[:i], name) {
+			errs = append(errs, field.Duplicate(path.Index(i), name))
+		}
+	}
+	return errs
 }

@@ -90,6 +90,25 @@ func TestValidatePodGangResourcesArgs(t *testing.T) {
 			bindingOff: true,
 			want:       `args.bindingTimeout: Forbidden: DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled`,
 		},
+		{
+			name: "another attribute",
+			args: config.PodGangResourcesArgs{AlignmentAttributes: []string{"example.com/complex"}},
+		},
+		{
+			name: "attribute without a domain",
+			args: config.PodGangResourcesArgs{AlignmentAttributes: []string{"numaNode"}},
+			want: `args.alignmentAttributes[0]: Invalid value: "numaNode": must be a name with its domain, such as resource.kubernetes.io/numaNode`,
+		},
+		{
+			name: "attribute named twice",
+			args: config.PodGangResourcesArgs{AlignmentAttributes: []string{"a.b/c", "a.b/c"}},
+			want: `args.alignmentAttributes[1]: Duplicate value: "a.b/c"`,
+		},
+		{
+			name: "too many attributes",
+			args: config.PodGangResourcesArgs{AlignmentAttributes: []string{"a/a", "a/b", "a/c", "a/d", "a/e"}},
+			want: `args.alignmentAttributes: Too many: 5: must have at most 4 items`,
+		},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
