@@ -15,7 +15,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	commands := map[string]func(context.Context, []string) error{"report": reportCommand}
+	commands := map[string]func(context.Context, []string) error{"report": reportCommand, "targets": targetsCommand}
 	command, args := runCommand, os.Args[1:]
 	if len(args) > 0 && commands[args[0]] != nil {
 		command, args = commands[args[0]], args[1:]

@@ -150,9 +150,7 @@ func Number(x float64) string {
 	switch abs := math.Abs(x); {
 	case math.IsNaN(x) || math.IsInf(x, 0):
 		return missing
-	case x == 0:
-		return "0"
-	case abs >= 100:
+	case x == math.Trunc(x) || abs >= 100:
 		return fmt.Sprintf("%.0f", x)
 	case abs >= 10:
 		return fmt.Sprintf("%.1f", x)
