@@ -41,14 +41,14 @@ const (
 // fixture is the plugin on a fake API server, with the scheduler's own DRA
 // manager.
 type fixture struct {
-	t      *testing.T
+	t      testing.TB
 	ctx    context.Context
 	client *fake.Clientset
 	plugin *Plugin
 }
 
 // newFixture starts the plugin with the given objects.
-func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
+func newFixture(t testing.TB, objects ...runtime.Object) *fixture {
 	t.Helper()
 	metrics.Register()
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.Verbosity(0)))
@@ -167,7 +167,7 @@ func (f *fixture) pendingClaims(names ...string) int {
 	return pending
 }
 
-func noError(t *testing.T, err error) {
+func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
