@@ -55,9 +55,9 @@ func (p *Progress) Tell(message string) {
 func (p *Progress) Say(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	clear := ""
+	erase := ""
 	if p.terminal {
-		clear = "\r\x1b[K"
+		erase = "\r\x1b[K"
 	}
-	_, _ = fmt.Fprintf(p.out, "%s%s\n", clear, line)
+	_, _ = fmt.Fprintf(p.out, "%s%s\n", erase, line)
 }

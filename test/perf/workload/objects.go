@@ -19,8 +19,9 @@ const (
 	GangLabel = "perf.test/gang"
 	// ClaimEntry is the name of a pod's claim, in its spec and status.
 	ClaimEntry = "gpu"
-	// GPUClass is the DeviceClass of whole GPUs, GPURequest the name of the request.
-	GPUClass   = "gpu.nvidia.com"
+	// GPUClass is the DeviceClass of whole GPUs.
+	GPUClass = "gpu.nvidia.com"
+	// GPURequest is the name of a claim's request.
 	GPURequest = "gpu"
 	// GPUResource is the extended resource of the device plugin.
 	GPUResource = "nvidia.com/gpu"
