@@ -36,11 +36,13 @@ func reportCommand(_ context.Context, args []string) error {
 	return show(os.Stdout, results, *plots, *markdown)
 }
 
-// show writes the tables, and plots if there is a directory for them.
+// show writes the tables, and plots if there is a directory for them, of the newest build
+// of each scheduler.
 func show(w io.Writer, results []result.Result, plots string, markdown bool) error {
 	if len(results) == 0 {
 		return nil
 	}
+	results = result.Newest(results)
 	for _, table := range []*report.Table{report.Runs(results), report.Special(results)} {
 		if len(table.Rows) == 0 {
 			continue

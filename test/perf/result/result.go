@@ -89,7 +89,7 @@ type Refusal struct {
 	// was told that it is unschedulable, GangTold until the gang was; below 0: never.
 	MembersTold float64 `json:"membersTold"`
 	GangTold    float64 `json:"gangTold"`
-	// Attempts were made afterwards, each for a change that could have helped.
+	// Attempts were made afterwards, for changes that could have helped.
 	// CPUPerAttempt is the scheduler's CPU time for each, less what it uses idle.
 	Attempts      int     `json:"attempts"`
 	CPUPerAttempt float64 `json:"cpuPerAttempt"`
@@ -146,4 +146,17 @@ func Group(results []Result) map[Key][]Result {
 		slices.SortFunc(group, func(a, b Result) int { return cmp.Compare(a.Time.UnixNano(), b.Time.UnixNano()) })
 	}
 	return groups
+}
+
+// Newest leaves out the results of a key that are of another build than its last one.
+func Newest(results []Result) []Result {
+	var keep []Result
+	groups := Group(results)
+	for i := range results {
+		group := groups[results[i].Key()]
+		if results[i].Build == group[len(group)-1].Build {
+			keep = append(keep, results[i])
+		}
+	}
+	return keep
 }

@@ -50,6 +50,17 @@ func TestGroupIsSortedByTime(t *testing.T) {
 	}
 }
 
+func TestNewestKeepsTheLastBuildOfEach(t *testing.T) {
+	early, late := time.Unix(1, 0), time.Unix(2, 0)
+	results := []Result{
+		{Scheduler: "a", Build: "old", Time: early}, {Scheduler: "a", Build: "new", Time: late, Round: 1},
+		{Scheduler: "a", Build: "new", Time: late, Round: 2}, {Scheduler: "b", Build: "old", Time: early},
+	}
+	if diff := cmp.Diff(results[1:], Newest(results)); diff != "" {
+		t.Errorf("(-want, +got)\n%s", diff)
+	}
+}
+
 func TestBuildsAreToldApart(t *testing.T) {
 	dir := t.TempDir()
 	var builds []string

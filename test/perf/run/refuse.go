@@ -7,30 +7,22 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/podgang/podgang-scheduler/pkg/lab/shapes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/podgang/podgang-scheduler/test/perf/journal"
 	"github.com/podgang/podgang-scheduler/test/perf/probe"
 	"github.com/podgang/podgang-scheduler/test/perf/result"
 )
 
 const (
-	// refuseAttempts is how many changes are made that could help the gang, and do not.
-	refuseAttempts = 10
-	// attemptPatience is how long a change may take to cause an attempt: the longest
-	// back-off of kube-scheduler is 10 s.
-	attemptPatience = 15 * time.Second
+	// changes are made that could help the gang and do not, changeEvery so often.
+	changes     = 10
+	changeEvery = time.Second
 	// idleFor is how long the scheduler's idle use of the CPU is measured.
 	idleFor = 3 * time.Second
 	// gangPatience is how long the gang may take to be told after its members.
 	gangPatience = 10 * time.Second
 )
-
-// extraNode has one GPU and therefore little for a gang of pods with 8 each.
-const extraNode = `
-parameters: {n: 0}
-nodeGroups:
-- {name: "extra-${n}", machine: l40s, devices: [l40s-gpus]}
-`
 
 // refuse creates the gang on the full cluster and measures until all of it has been told
 // that it does not fit; then what further attempts cost.
@@ -97,74 +89,102 @@ func (r *run) verdict(refusal *result.Refusal, gang string) {
 	}
 }
 
-// sample is what the scheduler has used and done at a time.
-type sample struct {
-	at       time.Time
-	cpu      time.Duration
-	attempts int
-}
-
-func (r *run) sample(ctx context.Context, endpoint *probe.Endpoint) (sample, error) {
-	usage, err := probe.ReadUsage(r.scheduler().PID())
-	if err != nil {
-		return sample{}, err
-	}
-	metrics, err := endpoint.Metrics(ctx)
-	if err != nil {
-		return sample{}, err
-	}
-	return sample{at: time.Now(), cpu: usage.CPU, attempts: int(metrics.Sum(r.Contender.AttemptMetric))}, nil
-}
-
-// attempts adds nodes that are too small, one at a time, and measures what the attempts
-// that follow cost.
+// attempts publishes the devices of a node anew, one time after another, and measures what
+// the attempts that follow cost. Nothing else changes, so that the reason stays the same
+// and is not written again. Attempts are counted before and after, because reading the
+// metrics costs the scheduler as much as an attempt may.
 func (r *run) attempts(ctx context.Context, refusal *result.Refusal) error {
-	endpoint, err := probe.NewEndpoint(r.lab.RESTConfig(), r.scheduler().Port())
+	idle, err := r.idleShare(ctx)
 	if err != nil {
 		return err
 	}
-	idle, err := r.sample(ctx, endpoint)
+	before, err := r.attemptsSoFar(ctx)
 	if err != nil {
 		return err
 	}
-	pause(ctx, idleFor)
-	first, err := r.sample(ctx, endpoint)
+	begin := time.Now()
+	used, err := r.cpuOver(ctx, func() error {
+		for n := range changes {
+			r.progress("change %d of %d", n+1, changes)
+			if err := r.republish(ctx); err != nil {
+				return err
+			}
+			pause(ctx, changeEvery)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	last := first
-	for n := range refuseAttempts {
-		r.progress("change %d of %d, %d attempts so far", n+1, refuseAttempts, last.attempts-first.attempts)
-		node, err := shapes.Parse("extra", []byte(extraNode), map[string]string{"n": fmt.Sprint(n)})
-		if err != nil {
-			return err
-		}
-		if err := r.lab.ApplyShape(ctx, node); err != nil {
-			return err
-		}
-		if last, err = r.waitForAttempt(ctx, endpoint, last); err != nil {
-			return err
-		}
+	took := time.Since(begin)
+	after, err := r.attemptsSoFar(ctx)
+	if err != nil {
+		return err
 	}
-	refusal.Attempts = last.attempts - first.attempts
-	// Scraping the metrics is in both, about as often.
-	idleShare := float64(first.cpu-idle.cpu) / float64(first.at.Sub(idle.at))
-	used := float64(last.cpu-first.cpu) - idleShare*float64(last.at.Sub(first.at))
-	if refusal.Attempts > 0 {
-		refusal.CPUPerAttempt = max(0, used/float64(time.Second)/float64(refusal.Attempts))
+	if refusal.Attempts = after - before; refusal.Attempts > 0 {
+		used -= time.Duration(idle * float64(took))
+		refusal.CPUPerAttempt = max(0, used).Seconds() / float64(refusal.Attempts)
 	}
 	return nil
 }
 
-// waitForAttempt waits until the scheduler has made one more attempt than at the sample
-// before, or will not.
-func (r *run) waitForAttempt(ctx context.Context, endpoint *probe.Endpoint, before sample) (sample, error) {
-	deadline := time.Now().Add(attemptPatience)
-	for {
-		pause(ctx, 500*time.Millisecond)
-		now, err := r.sample(ctx, endpoint)
-		if err != nil || now.attempts > before.attempts || now.at.After(deadline) {
-			return now, err
-		}
+// idleShare is the part of a CPU that the scheduler uses when it makes no attempts; 0
+// where it did make some although nothing changed.
+func (r *run) idleShare(ctx context.Context) (float64, error) {
+	pause(ctx, settle)
+	before, err := r.attemptsSoFar(ctx)
+	if err != nil {
+		return 0, err
 	}
+	used, err := r.cpuOver(ctx, func() error { pause(ctx, idleFor); return nil })
+	if err != nil {
+		return 0, err
+	}
+	if after, err := r.attemptsSoFar(ctx); err != nil || after > before {
+		return 0, err
+	}
+	return float64(used) / float64(idleFor), nil
+}
+
+func (r *run) attemptsSoFar(ctx context.Context) (int, error) {
+	endpoint, err := probe.NewEndpoint(r.lab.RESTConfig(), r.scheduler().Port())
+	if err != nil {
+		return 0, err
+	}
+	metrics, err := endpoint.Metrics(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return int(metrics.Sum(r.Contender.AttemptMetric)), nil
+}
+
+// cpuOver is the CPU time that the scheduler uses while something is done.
+func (r *run) cpuOver(ctx context.Context, do func() error) (time.Duration, error) {
+	before, err := probe.ReadUsage(r.scheduler().PID())
+	if err != nil {
+		return 0, err
+	}
+	if err := do(); err != nil {
+		return 0, err
+	}
+	after, err := probe.ReadUsage(r.scheduler().PID())
+	if err != nil {
+		return 0, err
+	}
+	return after.CPU - before.CPU, ctx.Err()
+}
+
+// republish writes the ResourceSlice of the first node again, as a driver does that has
+// started anew: with the next generation.
+func (r *run) republish(ctx context.Context) error {
+	slices := r.client.ResourceV1().ResourceSlices()
+	slice, err := slices.Get(ctx, r.cluster.Slices[0].Name, metav1.GetOptions{})
+	if err == nil {
+		slice.Spec.Pool.Generation++
+		_, err = slices.Update(ctx, slice, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("cannot publish the devices of a node anew: %w", err)
+	}
+	return nil
 }

@@ -33,20 +33,13 @@ type Outcome struct {
 // data are the results by workload and scheduler, of the newest build of each.
 type data map[[2]string][]result.Result
 
-// newest groups results that belong together: of each scheduler and workload those in
-// the mode and at the scale of the targets, of the build that ran last.
+// newest groups the results in the mode and at the scale of the targets.
 func newest(results []result.Result, scale float64) data {
 	d := data{}
-	for _, group := range result.Group(results) {
-		last := &group[len(group)-1]
-		if last.Scale != scale || !standard(last) {
-			continue
-		}
-		key := [2]string{last.Workload, last.Scheduler}
-		for _, r := range group {
-			if r.Build == last.Build {
-				d[key] = append(d[key], r)
-			}
+	for _, r := range result.Newest(results) {
+		if r.Scale == scale && standard(&r) {
+			key := [2]string{r.Workload, r.Scheduler}
+			d[key] = append(d[key], r)
 		}
 	}
 	return d
