@@ -38,7 +38,7 @@ GOLANGCI_LINT := $(BIN)/tools/golangci-lint
 
 .PHONY: help
 help: ## Show this list.
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # The Go build cache knows what is out of date, so the commands are always built.
 .PHONY: build
