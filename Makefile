@@ -22,9 +22,12 @@ VERSION_VARS := gitVersion=$(KUBE_VERSION) gitMajor=$(KUBE_MAJOR) gitMinor=$(KUB
 LDFLAGS := -s -w $(foreach v,$(VERSION_VARS),-X k8s.io/component-base/version.$(v) -X k8s.io/client-go/pkg/version.$(v))
 BUILD_FLAGS := -buildvcs=false -ldflags "$(LDFLAGS)"
 
+COSCHEDULING_VERSION := $(shell sed -n 's,^[[:space:]]*k8s.io/kubernetes \(v[0-9.]*\)$$,\1,p' hack/coscheduling/go.mod)
+COSCHEDULING_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(COSCHEDULING_VERSION) -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(COSCHEDULING_VERSION)))
+
 # cmd/podgang-lab is left to the end-to-end tests: it links all of Kubernetes, and
 # would have it compiled a second time for the race detector.
-UNIT_PACKAGES := ./pkg/... ./plugins/... ./manifests/... ./examples/... ./cmd/podgang-scheduler/...
+UNIT_PACKAGES := ./pkg/... ./plugins/... ./test/perf/... ./manifests/... ./examples/... ./cmd/podgang-scheduler/...
 
 CONTROLLER_GEN := $(BIN)/tools/controller-gen
 CONVERSION_GEN := $(BIN)/tools/conversion-gen
@@ -90,6 +93,20 @@ BENCH_TABLE := /^Benchmark/ { for (i = 3; i < NF; i += 2) v[$$(i+1)] = $$i; \
 bench-placement: ## Measure plans of large gangs with devices, on one core.
 	@printf '%-28s %12s %12s %10s %14s\n' plan elapsed CPU allocations 'per node+pod'
 	@$(GO) test -run '^$$' -bench '^BenchmarkPlan$$' -cpu 1 -benchtime 20x ./pkg/placement | awk '$(BENCH_TABLE)'
+
+# The schedulers that the comparison needs besides what make build makes.
+.PHONY: peers
+peers: ## Build the schedulers that test/perf compares with (a first time takes minutes).
+	$(GO) build $(BUILD_FLAGS) -o $(BIN)/ k8s.io/kubernetes/cmd/kube-scheduler
+	$(GO) -C hack/coscheduling build -buildvcs=false -ldflags "$(COSCHEDULING_LDFLAGS)" -o $(BIN)/coscheduling .
+
+# ONLY names workloads, separated by commas; all without it. What RESULTS holds of this
+# build already is not run again, so that an interrupted comparison can be taken up.
+RESULTS ?= perf-results/results.jsonl
+ONLY ?= $(PERF_ONLY)
+.PHONY: perf-targets
+perf-targets: build peers ## Compare schedulers and tell which targets are met: make perf-targets ONLY=dra-500.
+	$(GO) run ./test/perf targets -out $(RESULTS) -only "$(ONLY)"
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Check style, formatting, import direction and suspicious code.

@@ -37,7 +37,7 @@ if ((stale)); then
 fi
 
 echo "verify: module files"
-for dir in . hack/kwok hack/tools/generate hack/tools/lint; do
+for dir in . hack/kwok hack/coscheduling hack/tools/generate hack/tools/lint; do
 	if ! go -C "$dir" mod tidy -diff; then
 		fail "$dir/go.mod or go.sum is not tidy: run \"go mod tidy\" in $dir"
 	fi

@@ -66,7 +66,6 @@ func Start(ctx context.Context, opts Options) (*Lab, error) {
 	if leftovers {
 		l.report(Step{Name: "state directory", Note: "removed what an earlier lab left there", Done: true})
 	}
-	defer l.held.releaseAll()
 	if err := l.start(ctx); err != nil {
 		// The caller's context may be why it failed.
 		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*stopGrace)
@@ -101,8 +100,8 @@ func (l *Lab) checkOptions() error {
 func (l *Lab) findBinaries() error {
 	need := []string{MultiCall, Kwok}
 	for _, s := range l.opts.Schedulers {
-		if s.Binary == PodGangScheduler && !slices.Contains(need, s.Binary) {
-			need = append(need, s.Binary)
+		if name := s.executable(); name != MultiCall && !slices.Contains(need, name) {
+			need = append(need, name)
 		}
 	}
 	l.bins = map[string]string{}
@@ -236,6 +235,15 @@ func (l *Lab) waitForServiceAccount(ctx context.Context, namespace string) error
 	return nil
 }
 
+// StartScheduler starts a scheduler that Scheduler.Hold has kept from starting, and
+// waits until it is ready.
+func (l *Lab) StartScheduler(ctx context.Context, name string) error {
+	if l.components[name] == nil {
+		return fmt.Errorf("this lab has no scheduler %q", name)
+	}
+	return l.step(name, func() (string, error) { return "", l.startComponent(ctx, name) })
+}
+
 func (l *Lab) startComponent(ctx context.Context, name string) error {
 	c := l.components[name]
 	l.held.release(c.port)
@@ -316,6 +324,7 @@ func (l *Lab) Stop(ctx context.Context) error {
 		if l.probes != nil {
 			l.probes.CloseIdleConnections()
 		}
+		l.held.releaseAll()
 		l.dir.unlock()
 	})
 	return nil

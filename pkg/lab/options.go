@@ -68,6 +68,11 @@ type Scheduler struct {
 	EditConfig func(config *unstructured.Unstructured) error
 	// Args are appended to the command line.
 	Args []string
+	// Executable is the name of a binary that takes kube-scheduler's arguments, to run in
+	// place of the one that Binary names; FindBinary finds it. Empty means Binary's own.
+	Executable string
+	// Hold configures the scheduler and leaves its start to StartScheduler.
+	Hold bool
 	// LeaderElect keeps the leader election of the configuration; otherwise it is off.
 	LeaderElect bool
 	// Server, if set, is called when the API server is ready, before the scheduler
@@ -93,6 +98,19 @@ func (s Scheduler) name() string {
 		return s.Name
 	}
 	return s.Binary
+}
+
+// executable is the name of the binary that runs: the multi-call one for the
+// kube-scheduler that is built into it.
+func (s Scheduler) executable() string {
+	switch {
+	case s.Executable != "":
+		return s.Executable
+	case s.Binary == KubeScheduler:
+		return MultiCall
+	default:
+		return s.Binary
+	}
 }
 
 // Step is one part of the start or the end of a lab.

@@ -97,8 +97,10 @@ func (l *Lab) startScheduler(ctx context.Context, s Scheduler, inst *installatio
 	}
 	c := l.components[s.name()]
 	c.spec = l.schedulerSpec(s, inst, c.port, kubeconfig, config)
-	l.held.release(c.port)
-	return c.Start(ctx)
+	if s.Hold {
+		return nil
+	}
+	return l.startComponent(ctx, s.name())
 }
 
 func (l *Lab) schedulerSpec(s Scheduler, inst *installation, port int, kubeconfig, config string) process.Spec {
@@ -108,9 +110,8 @@ func (l *Lab) schedulerSpec(s Scheduler, inst *installation, port int, kubeconfi
 	}
 	args = append(args, l.gateArgs()...)
 	args = append(args, l.opts.ExtraArgs[s.name()]...)
-	spec := process.Spec{Name: s.name(), Path: l.bins[s.Binary], Args: append(args, s.Args...), LogFile: l.logFile(s.name())}
-	if s.Binary == KubeScheduler {
-		spec.Path = l.bins[MultiCall]
+	spec := process.Spec{Name: s.name(), Path: l.bins[s.executable()], Args: append(args, s.Args...), LogFile: l.logFile(s.name())}
+	if s.executable() == MultiCall {
 		spec.Args = append([]string{KubeScheduler}, spec.Args...)
 	}
 	return spec

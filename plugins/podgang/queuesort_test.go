@@ -48,7 +48,7 @@ func onNodeNamed(node string) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.No
 func forScheduler(p *v1.Pod) { p.Spec.SchedulerName = testScheduler }
 
 // sorter is a Plugin that knows the gangs, their pods and two priority classes.
-func sorter(t *testing.T, gangs []*v1alpha1.PodGang, pods ...*v1.Pod) *Plugin {
+func sorter(t testing.TB, gangs []*v1alpha1.PodGang, pods ...*v1.Pod) *Plugin {
 	t.Helper()
 	classes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	for name, value := range map[string]int32{"urgent": 100, "batch": -100} {
@@ -69,7 +69,7 @@ func sorter(t *testing.T, gangs []*v1alpha1.PodGang, pods ...*v1.Pod) *Plugin {
 	return pl
 }
 
-func queuedAt(t *testing.T, p *v1.Pod, after time.Duration) fwk.QueuedEntityInfo {
+func queuedAt(t testing.TB, p *v1.Pod, after time.Duration) fwk.QueuedEntityInfo {
 	t.Helper()
 	info, err := framework.NewPodInfo(p)
 	if err != nil {

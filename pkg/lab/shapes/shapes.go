@@ -56,6 +56,12 @@ func LoadFile(file string, parameters map[string]string) (*shape.Shape, error) {
 	return load(name, shape.Document{Name: file, Content: content}, parameters)
 }
 
+// Parse generates a shape from the content of a file of the caller's, which may use and
+// extend what is here. The name is the shape's, and for errors.
+func Parse(name string, content []byte, parameters map[string]string) (*shape.Shape, error) {
+	return load(name, shape.Document{Name: name, Content: content}, parameters)
+}
+
 func load(name string, doc shape.Document, parameters map[string]string) (*shape.Shape, error) {
 	library, err := hardware()
 	if err != nil {
