@@ -69,7 +69,9 @@ func parts(prefix string, n int, root func(i int) string, numa func(i int) int64
 	return list
 }
 
-func rootOf(per int) func(int) string  { return func(i int) string { return fmt.Sprintf("pci%d", i/per) } }
+func rootOf(per int) func(int) string {
+	return func(i int) string { return fmt.Sprintf("pci%d", i/per) }
+}
 func numaOf(per int64) func(int) int64 { return func(i int) int64 { return int64(i) / per } }
 func noRoot(int) string                { return "" }
 func noNUMA(int) int64                 { return -1 }
