@@ -7,14 +7,14 @@ import "slices"
 // stock is what is free of a node, by level and value.
 type stock struct {
 	// accelerators are those of the driver that is asked, nics all RDMA NICs.
-	accelerators, nics [maxLevels]tally
+	accelerators, nics []tally
 	// share is how many accelerators of the pod each of its NICs serves, 0 if the pod
 	// asks for none.
 	share int
 }
 
 func (t *tray) stock(w *want) *stock {
-	s := &stock{}
+	s := &stock{accelerators: make([]tally, t.count), nics: make([]tally, t.count)}
 	driver := t.slots[w.slots[0]].slice.Spec.Driver
 	for level := range t.count {
 		s.accelerators[level] = t.tally(level, func(d *slot) bool { return d.free && !d.nic && d.slice.Spec.Driver == driver })

@@ -63,15 +63,18 @@ type serving struct {
 	// counts the others by level and value. When all are served, it begins again.
 	served   []bool
 	left     int
-	unserved [maxLevels]tally
+	unserved []tally
 	// nics are those found so far.
 	nics []int
 	// freeNICs and freeAccelerators are what is left to others.
-	freeNICs, freeAccelerators [maxLevels]tally
+	freeNICs, freeAccelerators []tally
 }
 
 func newServing(t *tray, accelerators []int) *serving {
-	s := &serving{tray: t, accelerators: accelerators, share: t.share(len(accelerators)), served: make([]bool, len(accelerators))}
+	s := &serving{
+		tray: t, accelerators: accelerators, share: t.share(len(accelerators)), served: make([]bool, len(accelerators)),
+		unserved: make([]tally, t.count), freeNICs: make([]tally, t.count), freeAccelerators: make([]tally, t.count),
+	}
 	for _, level := range t.near {
 		s.freeNICs[level] = t.tally(level, func(d *slot) bool { return d.free && d.nic })
 		s.freeAccelerators[level] = t.tally(level, func(d *slot) bool { return d.free && !d.nic })
