@@ -29,6 +29,8 @@ type demand struct {
 	// devices are what the pod's claims and extended resources ask for by number. A
 	// claim that other pods may share is left out.
 	devices []deviceDemand
+	// choices are the alternatives of each request that names several.
+	choices [][]deviceDemand
 	// most is how many pods of the class one node can hold whatever it has, 0 for
 	// no limit.
 	most int
@@ -126,8 +128,21 @@ func (d *demand) addClaim(args *config.PodGangArgs, sorts natures, entry *v1.Pod
 		case request.Exactly != nil:
 			// All devices of a node are for one pod.
 			d.most = 1
+		default:
+			d.addChoice(request)
 		}
 	}
+}
+
+// addChoice notes the alternatives of a request. One that takes all devices of a node
+// counts as one device.
+func (d *demand) addChoice(request *resourceapi.DeviceRequest) {
+	var choice []deviceDemand
+	for i := range request.FirstAvailable {
+		sub := &request.FirstAvailable[i]
+		choice = append(choice, deviceDemand{want: gangresources.Want{Class: sub.DeviceClassName, Selectors: sub.Selectors}, count: max(1, sub.Count)})
+	}
+	d.choices = append(d.choices, choice)
 }
 
 // read returns what a request asks for. Of alternatives it is the first, and of all

@@ -84,7 +84,7 @@ func TestDemandOfAPod(t *testing.T) {
 		{"parts of GPUs and a NIC", args, testPod("p", claimingFrom("mig"), claimingFrom("nic")), demand{accelerators: 6.0 / 7, rdma: true, devices: devicesOf("mig", 2, "nic", 1)}},
 		{"classes of the arguments", args, testPod("p", claimingFrom("odd"), claimingFrom("oddnic")), demand{accelerators: 1, rdma: true, devices: devicesOf("odd", 1, "odd-nic", 1)}},
 		{"all GPUs of a node", args, testPod("p", claimingFrom("all")), demand{accelerators: 1, most: 1}},
-		{"alternatives", args, testPod("p", claimingFrom("either")), demand{accelerators: 2}},
+		{"alternatives", args, testPod("p", claimingFrom("either")), demand{accelerators: 2, choices: [][]deviceDemand{devicesOf("gpu", 2, "mig", 1)}}},
 		{"a look at GPUs", args, testPod("p", claimingFrom("admin")), demand{}},
 		{"GPUs that it has already", args, testPod("p", claimingFrom("taken")), demand{accelerators: 4}},
 		{"a channel, named by its template", args, testPod("p", claimingFrom("chan")), demand{domain: "ns/chan", devices: devicesOf("chan", 1)}},

@@ -147,8 +147,30 @@ func (w *world) reasonOf(c *class, n int) string {
 		return refused.reason
 	}
 	if len(w.stock) > 0 {
-		if lacks := w.room.lacks(c.requests, w.stock[n].Free, w.stock[n].Total); lacks != "" {
+		if lacks := w.room.lacks(c.requests, w.stock[n].Free, w.stock[n].Total, w.session.HasClass); lacks != "" {
 			return lacks
+		}
+		if w.Count(c.index, n) == 0 {
+			return w.lacksChoice(c, n)
+		}
+	}
+	return hasRoom
+}
+
+// lacksChoice says of which alternatives a node has too little.
+func (w *world) lacksChoice(c *class, n int) string {
+	for _, choice := range c.demand.choices {
+		var short []string
+		for i := range choice {
+			total, free := w.session.Supply(w.nodes[n].Node().Name, choice[i].want)
+			if free >= choice[i].count {
+				short = nil
+				break
+			}
+			short = append(short, fmt.Sprintf("%d of %d %s free", free, total, choice[i].want.Class))
+		}
+		if len(short) > 0 {
+			return "cannot allocate all claims, " + strings.Join(slices.Compact(short), " and ")
 		}
 	}
 	return hasRoom

@@ -185,8 +185,8 @@ func requestOf(pod *v1.Pod, name v1.ResourceName) int64 {
 }
 
 // lacks says what a node has too little of for one pod, "" for nothing. The words
-// are those of the filters.
-func (r *room) lacks(requests, free, total []int64) string {
+// are those of the filters. exists tells whether there is a DeviceClass of a name.
+func (r *room) lacks(requests, free, total []int64, exists func(class string) bool) string {
 	for i, c := range r.columns {
 		switch {
 		case requests[i] == 0 || requests[i] <= free[i]:
@@ -194,6 +194,8 @@ func (r *room) lacks(requests, free, total []int64) string {
 			return "Too many pods"
 		case c.resource != "":
 			return "Insufficient " + string(c.resource)
+		case !exists(c.want.Class):
+			return fmt.Sprintf("device class %s does not exist", c.want.Class)
 		case total[i] == 0:
 			return "no " + c.want.Class
 		default:

@@ -39,15 +39,17 @@ func TestRoomCountsWhatClassesAskFor(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		free, total []int64
+		unknown     bool // there is no DeviceClass of the name
 		want        string
 	}{
-		{"enough", []int64{4, 500, 2, 0, 1}, []int64{8, 500, 2, 0, 1}, ""},
-		{"some devices", []int64{3, 500, 2, 0, 1}, []int64{8, 500, 2, 0, 1}, "cannot allocate all claims, 3 of 8 gpu free"},
-		{"no devices", []int64{0, 500, 2, 0, 1}, []int64{0, 500, 2, 0, 1}, "no gpu"},
-		{"too little CPU", []int64{4, 499, 2, 0, 1}, []int64{8, 500, 2, 0, 1}, "Insufficient cpu"},
-		{"no room for a pod", []int64{4, 500, 2, 0, 0}, []int64{8, 500, 2, 0, 1}, "Too many pods"},
+		{"enough", []int64{4, 500, 2, 0, 1}, []int64{8, 500, 2, 0, 1}, false, ""},
+		{"some devices", []int64{3, 500, 2, 0, 1}, []int64{8, 500, 2, 0, 1}, false, "cannot allocate all claims, 3 of 8 gpu free"},
+		{"no devices", []int64{0, 500, 2, 0, 1}, []int64{0, 500, 2, 0, 1}, false, "no gpu"},
+		{"no such devices", []int64{0, 500, 2, 0, 1}, []int64{0, 500, 2, 0, 1}, true, "device class gpu does not exist"},
+		{"too little CPU", []int64{4, 499, 2, 0, 1}, []int64{8, 500, 2, 0, 1}, false, "Insufficient cpu"},
+		{"no room for a pod", []int64{4, 500, 2, 0, 0}, []int64{8, 500, 2, 0, 1}, false, "Too many pods"},
 	} {
-		if got := r.lacks(r.requests(whole), tc.free, tc.total); got != tc.want {
+		if got := r.lacks(r.requests(whole), tc.free, tc.total, func(string) bool { return !tc.unknown }); got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}
 	}

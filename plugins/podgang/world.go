@@ -432,6 +432,14 @@ func (w *world) Count(class, n int) int {
 		}
 		count = min(count, max(0, left/amount))
 	}
+	for _, choice := range c.demand.choices {
+		all := int64(0)
+		for i := range choice {
+			_, free := w.session.Supply(w.nodes[n].Node().Name, choice[i].want)
+			all += free / choice[i].count
+		}
+		count = min(count, all)
+	}
 	return int(min(count, math.MaxInt32))
 }
 
