@@ -20,7 +20,7 @@ func (pl *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.
 	if ticket != nil {
 		reason := nodes.Get(ticket.Node).Message()
 		pl.apply(ctx, pl.index.Leave(ticket, gang.CauseRefused, "pod "+pod.Name+" does not fit on planned node "+ticket.Node+": "+reason))
-	} else if pl.index.Attempts() {
+	} else if pl.index.Attempts() || pl.bystanders.anyPlaced() {
 		pl.bystanders.add(pod)
 	}
 	if pl.index.IsMember(pod) {

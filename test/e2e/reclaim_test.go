@@ -5,6 +5,8 @@ package e2e
 import (
 	"strings"
 	"testing"
+
+	resourcev1 "k8s.io/api/resource/v1"
 )
 
 // A gang that does not fit waits until something changes, although a claim that its
@@ -23,4 +25,29 @@ func TestGangWithAClaimInUseWaitsQuietly(t *testing.T) {
 		}
 	}
 	s.waits(pods, "there is room for none")
+}
+
+// Two pods hold the GPUs in memory and are deleted before their claims are written. No
+// event of the API tells when their devices come free.
+func TestPodIsTriedAgainWhenDevicesComeFreeInMemory(t *testing.T) {
+	s := newScenario(t, gatedLab)
+	holders := names("holder", 2)
+	writes := s.hold(claimWrite(s.ns, "holder-"))
+	for _, name := range holders {
+		s.pod(name, gpu)
+	}
+	s.waitMet(writes, 2)
+	s.pod("late", gpu)
+	s.waits([]string{"late"}, "cannot allocate all claims")
+	s.deletePods(holders...)
+	s.until("the claims of the holders are gone", func() string {
+		for _, c := range list[*resourcev1.ResourceClaim](s.c.history, s.ns) {
+			if strings.HasPrefix(c.Name, "holder-") {
+				return c.Name + " is there"
+			}
+		}
+		return ""
+	})
+	writes.release()
+	s.bound("late")
 }
