@@ -23,7 +23,10 @@ func (pl *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.
 	} else if pl.index.Attempts() || pl.bystanders.anyPlaced() {
 		pl.bystanders.add(pod)
 	}
-	if pl.index.IsMember(pod) {
+	if key, member := pl.index.GangOf(pod); member {
+		if ticket == nil {
+			pl.reclaims.refusedAlone(key, pod.UID)
+		}
 		// A nomination from an earlier attempt would count against the next plan.
 		return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}

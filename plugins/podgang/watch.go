@@ -200,6 +200,7 @@ func (pl *Plugin) watchPods(ctx context.Context) error {
 		DeleteFunc: func(obj any) {
 			if pod, ok := final(obj).(*v1.Pod); ok {
 				pl.bystanders.remove(pod)
+				pl.reclaims.begins(pod.UID)
 				pl.extras.proceed(pod.UID)
 				pl.apply(ctx, pl.index.DeletePod(pod))
 			}
