@@ -74,7 +74,7 @@ func (i *Index) roleOf(pod *v1.Pod) (Role, string) {
 		return RoleWaits, t.blocked
 	case !listed:
 		return RoleWaits, notListed(pod, g)
-	case t.satisfied():
+	case t.satisfied() && !g.held:
 		return RoleJoins, ""
 	case g.attempt != nil:
 		return RoleWaits, fmt.Sprintf("waits until the floor of PodGang %s is bound", g.key)
@@ -96,8 +96,8 @@ func notListed(pod *v1.Pod, g *gang) string {
 	return fmt.Sprintf("pod %s is not listed in the podReferences of PodGang %s", pod.Name, g.key)
 }
 
-// Hold keeps the gang from being planned until Unhold. It fails while an attempt
-// is under way.
+// Hold keeps the gang from being planned, and its members from being placed alone,
+// until Unhold. It fails while an attempt is under way.
 func (i *Index) Hold(key Key) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -196,3 +196,19 @@ func TestQueuedPodLeadsInItsOwnCycle(t *testing.T) {
 		t.Errorf("in its cycle, the only member has role %d, reason %q; nobody else will wake it", role, reason)
 	}
 }
+
+// While claims of a gang are cleared, none of its members is placed: no leader plans,
+// and no member beyond the floor joins.
+func TestNobodyIsPlacedWhileTheGangIsHeld(t *testing.T) {
+	f := newFixture(t)
+	f.SetGang(podGang("g", group("a", 1, "p", "q")))
+	p, q := pod("p"), pod("q")
+	f.putAll(changed(p, onNode("n")), q)
+	f.expectRole(q, RoleJoins, "")
+	if !f.Hold(keyFor("g")) {
+		t.Fatal("the gang cannot be held")
+	}
+	f.expectRole(q, RoleWaits, "claims of PodGang ns/g are being cleared")
+	expectEqual(t, "activated", []string{"q"}, outcomeOf(f.Unhold(keyFor("g"))).Activate)
+	f.expectRole(q, RoleJoins, "")
+}

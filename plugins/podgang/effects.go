@@ -129,8 +129,8 @@ func (pl *Plugin) activate(logger klog.Logger, pods []*v1.Pod) {
 	pl.handle.Activate(logger, named)
 }
 
-// wakeRefused has every pod tried again that was refused while an attempt held
-// room. Room that was reserved in memory only has come free, which no event of
+// wakeRefused has every pod tried again that was refused while an attempt, or a pod
+// placed alone, held room. Room that was reserved in memory only has come free, which no event of
 // the API tells.
 func (pl *Plugin) wakeRefused(logger klog.Logger) {
 	var pods []*v1.Pod

@@ -12,9 +12,10 @@ import (
 )
 
 // PostBind reports that a member is bound.
-func (pl *Plugin) PostBind(ctx context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
+func (pl *Plugin) PostBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
 	ticket := ticketOf(state)
 	if ticket == nil {
+		pl.bystanders.ended(pod)
 		return
 	}
 	gangresources.Bound(state)

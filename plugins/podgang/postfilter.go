@@ -20,10 +20,13 @@ func (pl *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.
 	if ticket != nil {
 		reason := nodes.Get(ticket.Node).Message()
 		pl.apply(ctx, pl.index.Leave(ticket, gang.CauseRefused, "pod "+pod.Name+" does not fit on planned node "+ticket.Node+": "+reason))
-	} else if pl.index.Attempts() {
+	} else if pl.index.Attempts() || pl.bystanders.anyPlaced() {
 		pl.bystanders.add(pod)
 	}
-	if pl.index.IsMember(pod) {
+	if key, member := pl.index.GangOf(pod); member {
+		if ticket == nil {
+			pl.reclaims.refusedAlone(key, pod.UID)
+		}
 		// A nomination from an earlier attempt would count against the next plan.
 		return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}

@@ -42,6 +42,7 @@ func (pl *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	if gangresources.IsPlanning(state) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
+	pl.reclaims.begins(pod.UID)
 	role, reason := pl.index.RoleOf(pod)
 	if role == gang.RoleNone || role == gang.RoleJoins || role == gang.RoleLeads {
 		if status := pl.givesWay(ctx, pod); status != nil {

@@ -4,9 +4,11 @@ package podgang
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
@@ -23,10 +25,20 @@ const reclaimDelay = time.Second
 type reclaimer struct {
 	pl    *Plugin
 	queue workqueue.TypedDelayingInterface[gang.Key]
+
+	// mu guards alone and is a leaf.
+	mu sync.Mutex
+	// alone are the members that were refused in their own cycle, and whose next cycle
+	// has not begun.
+	alone map[types.UID]struct{}
 }
 
 func newReclaimer(pl *Plugin) *reclaimer {
-	return &reclaimer{pl: pl, queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[gang.Key]{Name: "podgang-reclaim"})}
+	return &reclaimer{
+		pl:    pl,
+		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[gang.Key]{Name: "podgang-reclaim"}),
+		alone: make(map[types.UID]struct{}),
+	}
 }
 
 // changed has the gang looked at when it has been left alone for a while.
@@ -38,6 +50,31 @@ func (r *reclaimer) changed(key gang.Key) {
 // there is no place for it.
 func (r *reclaimer) refused(key gang.Key) {
 	r.queue.Add(key)
+}
+
+// refusedAlone has the gang looked at now: one of its members was refused in its own
+// cycle.
+func (r *reclaimer) refusedAlone(key gang.Key, pod types.UID) {
+	r.mu.Lock()
+	r.alone[pod] = struct{}{}
+	r.mu.Unlock()
+	r.queue.Add(key)
+}
+
+// begins notes that a cycle of the pod begins, or that the pod is gone. It comes before
+// the index is asked whether the gang is held: whoever is found among the refused while
+// it is held does not get further in its next cycle.
+func (r *reclaimer) begins(pod types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.alone, pod)
+}
+
+func (r *reclaimer) isRefusedAlone(pod types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, refused := r.alone[pod]
+	return refused
 }
 
 // run works until the context ends.
@@ -82,7 +119,8 @@ func (r *reclaimer) holders(key gang.Key) []*v1.Pod {
 	refused := r.pl.waits.refused(key)
 	var holders []*v1.Pod
 	for _, waiting := range view.Waiting {
-		if (waiting.Reason != "" || refused) && r.pl.resources.HoldsAllocation(waiting.Pod) {
+		waits := waiting.Reason != "" || refused || view.Satisfied && r.isRefusedAlone(waiting.Pod.UID)
+		if waits && r.pl.resources.HoldsAllocation(waiting.Pod) {
 			holders = append(holders, waiting.Pod)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/podgang/podgang-scheduler/pkg/gang"
@@ -19,6 +20,7 @@ import (
 func (pl *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	ticket := ticketOf(state)
 	if ticket == nil {
+		pl.bystanders.placed(pod)
 		pl.apply(ctx, pl.index.Assume(pod, node))
 		return nil
 	}
@@ -34,7 +36,9 @@ func (pl *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 func (pl *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	ticket := ticketOf(state)
 	if ticket == nil {
+		pl.bystanders.ended(pod)
 		pl.apply(ctx, pl.index.Forget(pod))
+		pl.wakeRefused(klog.FromContext(ctx))
 		return
 	}
 	cause, reason := gang.CauseUnprepared, fmt.Sprintf("pod %s could not be bound to node %s", pod.Name, node)

@@ -109,16 +109,18 @@ func (b *waitBook) leaders() []*v1.Pod {
 	return leaders
 }
 
-// bystanderBook remembers pods that lead no gang and were refused while a gang
-// held room in memory.
+// bystanderBook remembers pods that lead no gang and were refused while a gang, or a
+// pod that was placed alone, held room in memory.
 type bystanderBook struct {
-	// mu guards pods and is a leaf.
+	// mu guards the fields below and is a leaf.
 	mu   sync.Mutex
 	pods map[types.UID]*v1.Pod
+	// alone are the pods that were placed alone and are not bound yet.
+	alone map[types.UID]struct{}
 }
 
 func newBystanderBook() *bystanderBook {
-	return &bystanderBook{pods: make(map[types.UID]*v1.Pod)}
+	return &bystanderBook{pods: make(map[types.UID]*v1.Pod), alone: make(map[types.UID]struct{})}
 }
 
 func (b *bystanderBook) add(pod *v1.Pod) {
@@ -131,6 +133,27 @@ func (b *bystanderBook) remove(pod *v1.Pod) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.pods, pod.UID)
+}
+
+// placed notes that a pod holds room alone, ended that it is bound or has given the
+// room back.
+func (b *bystanderBook) placed(pod *v1.Pod) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.alone[pod.UID] = struct{}{}
+}
+
+func (b *bystanderBook) ended(pod *v1.Pod) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.alone, pod.UID)
+}
+
+// anyPlaced reports whether a pod holds room alone.
+func (b *bystanderBook) anyPlaced() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.alone) > 0
 }
 
 // take returns all pods and forgets them.

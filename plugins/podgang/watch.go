@@ -133,6 +133,7 @@ func (pl *Plugin) watchPods(ctx context.Context) error {
 			if pod, ok := final(obj).(*v1.Pod); ok {
 				pl.bystanders.remove(pod)
 				pl.turns.yielded.remove(pod)
+				pl.reclaims.begins(pod.UID)
 				pl.extras.proceed(pod.UID)
 				pl.joins.clear(gang.Key{Namespace: pod.Namespace, Name: pod.Name})
 				pl.apply(ctx, pl.index.DeletePod(pod))

@@ -225,10 +225,6 @@ func (w *world) screen(ctx context.Context, c *class) error {
 	default:
 		return status.AsError()
 	}
-	if missing := w.missingDeviceClass(c.pod); missing != "" {
-		c.refused = &nodeRefusal{plugin: gangresources.Name, reason: fmt.Sprintf("DeviceClass %s does not exist", missing)}
-		return nil
-	}
 	statuses := make([]*fwk.Status, len(w.nodes))
 	w.pl.handle.Parallelizer().Until(ctx, len(w.nodes), func(n int) {
 		if !result.AllNodes() && !result.NodeNames.Has(w.nodes[n].Node().Name) {
@@ -293,29 +289,6 @@ func (w *world) firstDeviceClass(pod *v1.Pod) string {
 				return request.Exactly.DeviceClassName
 			case len(request.FirstAvailable) > 0:
 				return request.FirstAvailable[0].DeviceClassName
-			}
-		}
-	}
-	return ""
-}
-
-// missingDeviceClass returns a DeviceClass that a claim of the pod still asks for and
-// that does not exist, "" if there is none. Without it no node has any device for the
-// pod, and the words for that would hide why.
-func (w *world) missingDeviceClass(pod *v1.Pod) string {
-	for i := range pod.Spec.ResourceClaims {
-		claim := w.claim(pod, &pod.Spec.ResourceClaims[i])
-		if claim == nil || claim.Status.Allocation != nil {
-			continue
-		}
-		for _, request := range claim.Spec.Devices.Requests {
-			if exact := request.Exactly; exact != nil && !w.session.HasClass(exact.DeviceClassName) {
-				return exact.DeviceClassName
-			}
-			for _, sub := range request.FirstAvailable {
-				if !w.session.HasClass(sub.DeviceClassName) {
-					return sub.DeviceClassName
-				}
 			}
 		}
 	}

@@ -276,12 +276,12 @@ func (g *gangDraft) loseMember(at time.Duration) time.Duration {
 	g.p.add(at, g.name, "delete pod "+pod, deletePod(pod))
 	group.pods = slices.DeleteFunc(group.pods, func(name string) bool { return name == pod })
 	if replaced {
-		if !g.labelled {
-			pause += lag // see creation
-		}
 		at += pause
 		name := group.next(g.name)
 		g.put(at, "replace "+pod+" by "+name+" in", true)
+		if !g.labelled {
+			at += lag + time.Second // see creation
+		}
 		g.createPod(at, group, name, false)
 	}
 	return at
