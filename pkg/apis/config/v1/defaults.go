@@ -19,6 +19,9 @@ const DefaultPermitTimeout = 30 * time.Second
 // DefaultSearchBudget is the default of PodGangArgs.SearchBudget.
 const DefaultSearchBudget = 10000
 
+// DefaultStarvationAfter is the default of PodGangArgs.StarvationAfter.
+const DefaultStarvationAfter = 5 * time.Minute
+
 // SetDefaults_PodGangArgs fills the fields that were left out.
 func SetDefaults_PodGangArgs(obj *PodGangArgs) { //nolint:revive // defaulter-gen finds the function by this name
 	if obj.PermitTimeout == nil {
@@ -29,6 +32,9 @@ func SetDefaults_PodGangArgs(obj *PodGangArgs) { //nolint:revive // defaulter-ge
 	}
 	if obj.SearchBudget == nil {
 		obj.SearchBudget = ptr.To[int32](DefaultSearchBudget)
+	}
+	if obj.StarvationAfter == nil {
+		obj.StarvationAfter = &metav1.Duration{Duration: DefaultStarvationAfter}
 	}
 	if obj.TopologyLevels == nil {
 		obj.TopologyLevels = DefaultTopologyLevels()
