@@ -139,6 +139,15 @@ func (i *Index) FloorsWaiting(except Key) []*v1.Pod {
 	return pods
 }
 
+// FloorWaits reports whether the gang has its members and not its floors. An attempt
+// may be under way.
+func (i *Index) FloorWaits(key Key) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	g := i.gangs[key]
+	return g != nil && g.object != nil && i.countOf(g).blocked == "" && !g.tally.satisfied()
+}
+
 // resign ends the leadership of a pod that cannot lead now.
 func (g *gang) resign(uid types.UID) {
 	if g.leader == uid {

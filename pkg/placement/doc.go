@@ -11,7 +11,8 @@
 //
 // Members of a floor are placed all or none, by Search. Members beyond the floor
 // are placed by Fill, as far as there is room. Best tells how good a placement the
-// cluster could offer if it were empty.
+// cluster could offer if it were empty, and Outline where a gang would fit if what is
+// free were what its caller says.
 //
 // Inside, a field is the cluster in figures. Regions are the choices of a domain for
 // every scope; a candidate is seats for all pods within one. An enumeration looks at

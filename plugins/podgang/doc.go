@@ -10,6 +10,8 @@
 //     then lets one in, the leader.
 //   - PreFilter of the leader plans the whole gang, reserves its devices, and
 //     lets the other members in. PreFilter of any planned member returns its node.
+//   - Filter keeps pods from nodes that are kept for a gang which has waited for long
+//     and comes before them (starve.go).
 //   - PostFilter keeps other plugins from evicting pods for a lone member.
 //   - Reserve and Unreserve report that a member's cycle has begun, or has failed.
 //   - Permit holds members until the whole floor has arrived.

@@ -35,7 +35,7 @@ func (pl *Plugin) apply(ctx context.Context, effects gang.Effects) {
 	for _, retry := range effects.Retry {
 		time.AfterFunc(retry.Delay, func() { pl.activate(logger, []*v1.Pod{retry.Pod}) })
 	}
-	if effects.Freed || len(effects.Undo) > 0 || len(effects.Release) > 0 {
+	if opened := pl.forgetSated(effects.Changed); opened || effects.Freed || len(effects.Undo) > 0 || len(effects.Release) > 0 {
 		pl.wakeRefused(logger)
 	}
 }
@@ -135,7 +135,7 @@ func (pl *Plugin) activate(logger klog.Logger, pods []*v1.Pod) {
 func (pl *Plugin) wakeRefused(logger klog.Logger) {
 	var pods []*v1.Pod
 	for _, refused := range slices.Concat(pl.waits.leaders(), pl.joins.leaders(), pl.bystanders.take()) {
-		if pod := pl.getPod(refused.Namespace, refused.Name); pod != nil && pod.UID == refused.UID {
+		if pod := pl.getPod(refused.Namespace, refused.Name); pod != nil && pod.UID == refused.UID && pod.Spec.NodeName == "" {
 			pods = append(pods, pod)
 		}
 	}

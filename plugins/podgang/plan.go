@@ -64,6 +64,8 @@ func (pl *Plugin) plan(ctx context.Context, snapshot gang.Snapshot) (*plan, *ref
 		return nil, nil, err
 	}
 	if r := w.refusedClass(snapshot.Key, floor); r != nil {
+		// Room is not what it waits for.
+		pl.openKept(ctx, snapshot.Key)
 		return nil, r, nil
 	}
 	problem := w.problem()
@@ -74,7 +76,9 @@ func (pl *Plugin) plan(ctx context.Context, snapshot gang.Snapshot) (*plan, *ref
 		return nil, nil, w.err
 	}
 	if shortage != nil {
-		return nil, w.refusal(snapshot.Key, shortage), nil
+		r := w.refusal(snapshot.Key, shortage)
+		r.message += pl.starve(w, snapshot.Key, &floors)
+		return nil, r, nil
 	}
 	extras := make([]int, 0, len(problem.Pods)-floor)
 	for pod := floor; pod < len(problem.Pods); pod++ {

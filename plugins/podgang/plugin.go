@@ -50,6 +50,8 @@ type Plugin struct {
 	slices atomic.Int64
 	// extras knows since when extras have been giving way to floors.
 	extras *extraBook
+	// keeps knows which gangs have been refused for how long, and what is kept for one.
+	keeps *keepBook
 
 	pods            corelisters.PodLister
 	priorityClasses schedulinglisters.PriorityClassLister
@@ -67,6 +69,7 @@ type Plugin struct {
 var (
 	_ fwk.QueueSortPlugin   = &Plugin{}
 	_ fwk.PreFilterPlugin   = &Plugin{}
+	_ fwk.FilterPlugin      = &Plugin{}
 	_ fwk.PostFilterPlugin  = &Plugin{}
 	_ fwk.ReservePlugin     = &Plugin{}
 	_ fwk.PermitPlugin      = &Plugin{}
@@ -103,6 +106,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle, findResour
 		bystanders:      newBystanderBook(),
 		turns:           newTurnBook(),
 		extras:          newExtraBook(),
+		keeps:           newKeepBook(own.StarvationAfter.Duration),
 		joins:           newWaitBook(),
 		bindings:        newBindingBook(own.TopologyLevels),
 		landscape:       newLandscape(own),
@@ -129,10 +133,14 @@ func (pl *Plugin) Name() string {
 }
 
 // SignPod keeps members of gangs out of batches of like pods: each has a node of
-// its own. Pods in no gang are batched as in-tree.
+// its own. Pods in no gang are batched as in-tree, but not while nodes are closed to
+// some of them.
 func (pl *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if pl.index.IsMember(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a gang are not signable")
+	}
+	if pl.keeps.current.Load() != nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "nodes are kept for a gang")
 	}
 	return nil, nil
 }

@@ -40,7 +40,7 @@ func ticketOf(state fwk.CycleState) *gang.Ticket {
 // that a gang fails with its own reason and not with the leader's.
 func (pl *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if gangresources.IsPlanning(state) {
-		return nil, fwk.NewStatus(fwk.Skip)
+		return nil, pl.meetKeep(state, pod)
 	}
 	pl.reclaims.begins(pod.UID)
 	role, reason := pl.index.RoleOf(pod)
@@ -51,12 +51,16 @@ func (pl *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	}
 	switch role {
 	case gang.RoleNone:
-		return nil, fwk.NewStatus(fwk.Skip)
+		return nil, pl.meetKeep(state, pod)
 	case gang.RoleJoins:
 		if key, _ := pl.index.GangOf(pod); pl.yields(klog.FromContext(ctx), key, pod) {
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "gives way to the floor of another gang for a moment")
 		}
-		return pl.join(ctx, pod)
+		result, status := pl.join(ctx, pod)
+		if status.IsSkip() {
+			status = pl.meetKeep(state, pod)
+		}
+		return result, status
 	case gang.RoleWaits:
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	case gang.RoleLeads:
@@ -111,6 +115,7 @@ func (pl *Plugin) lead(ctx context.Context, leader *v1.Pod) *fwk.Status {
 	}
 	pl.reports.Scored(key, plan.score)
 	pl.waits.clear(key)
+	pl.openKept(ctx, key)
 	return nil
 }
 

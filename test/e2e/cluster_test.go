@@ -5,6 +5,7 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -38,6 +39,8 @@ type labSource struct {
 	shape string
 	// gated puts a gate between the scheduler and the API server.
 	gated bool
+	// starvationAfter is the argument of the plugin; "" is the default.
+	starvationAfter string
 	// withoutCRD leaves out the PodGang CRD.
 	withoutCRD bool
 
@@ -54,10 +57,12 @@ var (
 	gatedLab = &labSource{name: "gated", gated: true}
 	// bareLab starts without the PodGang CRD; one test owns it.
 	bareLab = &labSource{name: "bare", withoutCRD: true}
+	// hungryLab keeps nodes soon for a gang that waits.
+	hungryLab = &labSource{name: "hungry", starvationAfter: starvationAfter.String()}
 	// racksLab has two NVL72 racks. See racks_test.go.
 	racksLab = &labSource{name: "racks", shape: racksShape}
 
-	labs = []*labSource{sharedLab, gatedLab, bareLab, racksLab}
+	labs = []*labSource{sharedLab, gatedLab, bareLab, hungryLab, racksLab}
 )
 
 // get returns the lab, started. The tests that ask for it run one after another.
@@ -81,6 +86,11 @@ func (l *labSource) start() error {
 		g = newGate()
 		scheduler.Server = g.serve
 	}
+	if l.starvationAfter != "" {
+		scheduler.EditConfig = func(config *unstructured.Unstructured) error {
+			return setPluginArg(config, "PodGang", "starvationAfter", l.starvationAfter)
+		}
+	}
 	opts := lab.Options{Shape: shape, Schedulers: []lab.Scheduler{scheduler}}
 	if l.withoutCRD {
 		opts.EditManifest = func(obj *unstructured.Unstructured) bool { return obj.GetKind() != "CustomResourceDefinition" }
@@ -93,6 +103,22 @@ func (l *labSource) start() error {
 		return nil
 	}
 	return l.cluster.recordGangs(l.cluster.Context)
+}
+
+// setPluginArg sets an argument of a plugin in the only profile of a configuration.
+func setPluginArg(config *unstructured.Unstructured, plugin, arg string, value any) error {
+	profiles, _, err := unstructured.NestedSlice(config.Object, "profiles")
+	if err != nil || len(profiles) != 1 {
+		return fmt.Errorf("want one profile, got %v: %w", profiles, err)
+	}
+	configs, _ := profiles[0].(map[string]any)["pluginConfig"].([]any)
+	for _, entry := range configs {
+		if entry := entry.(map[string]any); entry["name"] == plugin {
+			entry["args"].(map[string]any)[arg] = value
+			return unstructured.SetNestedSlice(config.Object, profiles, "profiles")
+		}
+	}
+	return fmt.Errorf("the configuration has no arguments of %s", plugin)
 }
 
 // run starts the lab and the record of what happens in it.

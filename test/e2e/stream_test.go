@@ -6,8 +6,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // streamed runs pods one after another in a number of places for a while: the next is
@@ -39,6 +44,11 @@ func (s *scenario) streamed(prefix string, places int, during, runTime time.Dura
 			case !p.end.IsZero() && now.After(p.end):
 				s.deletePods(p.pod)
 				*p = place{}
+				if now.Sub(start) < during { // at once, so that places are not free together
+					*p = place{pod: fmt.Sprintf("%s-%d", prefix, count), created: time.Now()}
+					count++
+					s.manyPods([]string{p.pod}, opts...)
+				}
 			}
 			busy = true
 		}
@@ -52,16 +62,64 @@ func (s *scenario) streamed(prefix string, places int, during, runTime time.Dura
 	}
 }
 
-// A large gang and a stream of small pods in the room that it needs. The small pods do
-// not feel it, nothing is kept free for it, and it starts at once when it fits.
+// starvationAfter is that of hungryLab.
+const starvationAfter = time.Second
+
+// A large gang gets its turn beside a stream of small pods that leaves it no room, and
+// the stream goes on where the gang is not. Those that are kept out say why.
+func TestLargeGangGetsItsTurnBesideAStreamOfSmallPods(t *testing.T) {
+	const nodes, size, runTime, during = 8, 7, 300 * time.Millisecond, 10 * time.Second
+	s := newScenario(t, hungryLab)
+	s.slots(nodes, 1)
+	pods := names("large", size)
+	s.gang("large", group("w", size, pods...))
+	var created time.Time
+	var g errgroup.Group
+	g.Go(func() error { // the members come when the stream has all places
+		first := names("small", nodes)
+		if err := s.c.history.wait(s.ctx, *patience, func() bool { return s.boundCount(first...) == nodes }); err != nil {
+			return err
+		}
+		created = time.Now()
+		for _, name := range pods {
+			if _, err := s.client().CoreV1().Pods(s.ns).Create(s.ctx, newPod(name, of("large"), devices(1)), metav1.CreateOptions{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	small := s.streamed("small", nodes, during, runTime, devices(1))
+	s.must(g.Wait())
+	s.bound(pods...)
+	took := s.boundAt(pods...).Sub(created)
+	t.Logf("the gang was bound after %v, and %d small pods ran", took, len(small))
+	if limit := starvationAfter + runTime + atOnce; took > limit {
+		t.Errorf("the gang was bound after %v, want %v at most", took, limit)
+	}
+	words := fmt.Sprintf("kept for PodGang %s/large, which has waited since", s.ns)
+	if !s.c.history.saw(s.ns, func(r record) bool {
+		pod, ok := r.object.(*corev1.Pod)
+		if !ok || !strings.HasPrefix(pod.Name, "small-") {
+			return false
+		}
+		c := scheduledCondition(pod)
+		return c != nil && strings.Contains(c.Message, words)
+	}) {
+		t.Errorf("no small pod says %q", words)
+	}
+}
+
+// A large gang and a stream of small pods in the room that it needs. While it could not
+// run even if they had finished, they do not feel it, nothing is kept free for it, and
+// it starts at once when it fits.
 func TestLargeGangBesideAStreamOfSmallPods(t *testing.T) {
 	const nodes, runTime, during, rounds = 8, 300 * time.Millisecond, time.Second, 2
 	for _, tc := range []struct {
 		name string
 		size int
-	}{{"that would fit on the empty cluster", nodes}, {"that can never fit", nodes + 1}} {
+	}{{"that waits for a pod that was there before", nodes}, {"that can never fit", nodes + 1}} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := shared(t)
+			s := newScenario(t, hungryLab)
 			s.slots(nodes, 1)
 			// One node is in use all the time, so that the gang waits throughout.
 			s.takeSlot("solo")

@@ -34,6 +34,10 @@ type PodGangArgs struct {
 	// at once.
 	SearchBudget int32
 
+	// StarvationAfter is how long a gang that could run is refused before nodes are
+	// kept for it. Zero is never.
+	StarvationAfter metav1.Duration
+
 	// TopologyLevels are node label keys, broad to narrow, for gangs whose
 	// PodGang names no ClusterTopologyBinding that exists.
 	TopologyLevels []string

@@ -94,6 +94,7 @@ func (in *PodGangArgs) DeepCopyInto(out *PodGangArgs) {
 	*out = *in
 	out.TypeMeta = in.TypeMeta
 	out.PermitTimeout = in.PermitTimeout
+	out.StarvationAfter = in.StarvationAfter
 	if in.TopologyLevels != nil {
 		in, out := &in.TopologyLevels, &out.TopologyLevels
 		*out = make([]string, len(*in))

@@ -52,6 +52,7 @@ func TestArgumentsAreDecodedToInternalTypes(t *testing.T) {
       permitTimeout: 90s
       statusPolicy: ScoreOnly
       searchBudget: 500
+      starvationAfter: 0s
       topologyLevels: [example.com/block, example.com/rack]
       fabrics:
       - {name: own, levels: [example.com/leaf], nvlinkLevels: [example.com/tray], strictTop: true, bandwidths: [100]}

@@ -25,6 +25,9 @@ func DefaultAlignmentAttributes() []string {
 	return []string{"resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode"}
 }
 
+// DefaultStarvationAfter is the default of PodGangArgs.StarvationAfter.
+const DefaultStarvationAfter = 5 * time.Minute
+
 // SetDefaults_PodGangArgs fills the fields that were left out.
 func SetDefaults_PodGangArgs(obj *PodGangArgs) { //nolint:revive // defaulter-gen finds the function by this name
 	if obj.PermitTimeout == nil {
@@ -35,6 +38,9 @@ func SetDefaults_PodGangArgs(obj *PodGangArgs) { //nolint:revive // defaulter-ge
 	}
 	if obj.SearchBudget == nil {
 		obj.SearchBudget = ptr.To[int32](DefaultSearchBudget)
+	}
+	if obj.StarvationAfter == nil {
+		obj.StarvationAfter = &metav1.Duration{Duration: DefaultStarvationAfter}
 	}
 	if obj.TopologyLevels == nil {
 		obj.TopologyLevels = DefaultTopologyLevels()

@@ -47,23 +47,23 @@ func TestDefaults(t *testing.T) {
 		{
 			name: "PodGangArgs, nothing set",
 			in:   &PodGangArgs{},
-			want: placed(&PodGangArgs{PermitTimeout: duration(30 * time.Second), StatusPolicy: StatusPolicyFull, SearchBudget: ptr.To[int32](10000)}),
+			want: placed(&PodGangArgs{PermitTimeout: duration(30 * time.Second), StatusPolicy: StatusPolicyFull, SearchBudget: ptr.To[int32](10000), StarvationAfter: duration(5 * time.Minute)}),
 		},
 		{
 			name: "PodGangArgs, what is set stays",
-			in:   &PodGangArgs{PermitTimeout: duration(time.Minute), StatusPolicy: StatusPolicyScoreOnly, SearchBudget: ptr.To[int32](7)},
-			want: placed(&PodGangArgs{PermitTimeout: duration(time.Minute), StatusPolicy: StatusPolicyScoreOnly, SearchBudget: ptr.To[int32](7)}),
+			in:   &PodGangArgs{PermitTimeout: duration(time.Minute), StatusPolicy: StatusPolicyScoreOnly, SearchBudget: ptr.To[int32](7), StarvationAfter: duration(0)},
+			want: placed(&PodGangArgs{PermitTimeout: duration(time.Minute), StatusPolicy: StatusPolicyScoreOnly, SearchBudget: ptr.To[int32](7), StarvationAfter: duration(0)}),
 		},
 		{
 			name: "PodGangArgs, zero is a value, not an absent field",
 			in:   &PodGangArgs{PermitTimeout: duration(0)},
-			want: placed(&PodGangArgs{PermitTimeout: duration(0), StatusPolicy: StatusPolicyFull, SearchBudget: ptr.To[int32](10000)}),
+			want: placed(&PodGangArgs{PermitTimeout: duration(0), StatusPolicy: StatusPolicyFull, SearchBudget: ptr.To[int32](10000), StarvationAfter: duration(5 * time.Minute)}),
 		},
 		{
 			name: "PodGangArgs, what is set of the placement stays, and empty is a value",
 			in:   &PodGangArgs{TopologyLevels: []string{}, Score: Score{NVLinkBandwidth: ptr.To(450.0)}, RDMA: RDMA{Assume: RDMAAlways, ExtendedResources: []string{}}, ComputeDomains: ComputeDomains{Placement: ComputeDomainPreferred, DaemonRequests: corev1.ResourceList{}}},
 			want: func() *PodGangArgs {
-				want := placed(&PodGangArgs{PermitTimeout: duration(30 * time.Second), StatusPolicy: StatusPolicyFull, SearchBudget: ptr.To[int32](10000)})
+				want := placed(&PodGangArgs{PermitTimeout: duration(30 * time.Second), StatusPolicy: StatusPolicyFull, SearchBudget: ptr.To[int32](10000), StarvationAfter: duration(5 * time.Minute)})
 				want.TopologyLevels = []string{}
 				want.Score.NVLinkBandwidth = ptr.To(450.0)
 				want.RDMA = RDMA{Assume: RDMAAlways, ExtendedResources: []string{}}

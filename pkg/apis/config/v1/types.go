@@ -59,6 +59,21 @@ type PodGangArgs struct {
 	// +optional
 	SearchBudget *int32 `json:"searchBudget,omitempty"`
 
+	// StarvationAfter bounds how long a gang waits beside a stream of younger pods,
+	// which take what comes free piece by piece. When its floor has been refused for
+	// that long, and would fit if what comes after it in the order of the queue had
+	// finished, the nodes where it would then fit are kept for it: pods that come
+	// after it are not placed there any more. Nothing is evicted. The nodes are open
+	// again as soon as the gang has been placed, is gone, or cannot fit even so. Nodes
+	// are kept for one gang at a time, the first in the order of the queue.
+	//
+	// A duration, 1s or more, or 0s for never; default 5m. It counts from the first
+	// refusal since the scheduler was started. At 1s, nodes stand idle, while they
+	// drain, for gangs that would have found room by themselves. A very long one lets
+	// small pods keep a large gang waiting for that long.
+	// +optional
+	StarvationAfter *metav1.Duration `json:"starvationAfter,omitempty"`
+
 	// TopologyLevels are node label keys, broad to narrow, that order the levels of
 	// a cluster: where a preferred level cannot be kept, the next broader one is
 	// tried. They are used for a gang whose PodGang names no ClusterTopologyBinding

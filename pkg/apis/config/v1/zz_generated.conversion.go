@@ -164,6 +164,9 @@ func autoConvert_v1_PodGangArgs_To_config_PodGangArgs(in *PodGangArgs, out *conf
 	if err := metav1.Convert_Pointer_int32_To_int32(&in.SearchBudget, &out.SearchBudget, s); err != nil {
 		return err
 	}
+	if err := metav1.Convert_Pointer_v1_Duration_To_v1_Duration(&in.StarvationAfter, &out.StarvationAfter, s); err != nil {
+		return err
+	}
 	out.TopologyLevels = *(*[]string)(unsafe.Pointer(&in.TopologyLevels))
 	out.Fabrics = *(*[]config.Fabric)(unsafe.Pointer(&in.Fabrics))
 	if err := Convert_v1_Score_To_config_Score(&in.Score, &out.Score, s); err != nil {
@@ -192,6 +195,9 @@ func autoConvert_config_PodGangArgs_To_v1_PodGangArgs(in *config.PodGangArgs, ou
 	}
 	out.StatusPolicy = StatusPolicy(in.StatusPolicy)
 	if err := metav1.Convert_int32_To_Pointer_int32(&in.SearchBudget, &out.SearchBudget, s); err != nil {
+		return err
+	}
+	if err := metav1.Convert_v1_Duration_To_Pointer_v1_Duration(&in.StarvationAfter, &out.StarvationAfter, s); err != nil {
 		return err
 	}
 	out.TopologyLevels = *(*[]string)(unsafe.Pointer(&in.TopologyLevels))

@@ -103,6 +103,11 @@ func (in *PodGangArgs) DeepCopyInto(out *PodGangArgs) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.StarvationAfter != nil {
+		in, out := &in.StarvationAfter, &out.StarvationAfter
+		*out = new(metav1.Duration)
+		**out = **in
+	}
 	if in.TopologyLevels != nil {
 		in, out := &in.TopologyLevels, &out.TopologyLevels
 		*out = make([]string, len(*in))

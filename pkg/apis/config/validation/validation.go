@@ -27,6 +27,7 @@ const (
 	maxSearchBudget = 1000000
 
 	maxAlignmentAttributes = 4
+	minStarvationAfter     = time.Second
 )
 
 // ValidatePodGangArgs returns nil or an aggregate of one field.Error for each
@@ -46,6 +47,9 @@ func ValidatePodGangArgs(path *field.Path, args *config.PodGangArgs) error {
 	}
 	if n := args.SearchBudget; n < minSearchBudget || n > maxSearchBudget {
 		errs = append(errs, field.Invalid(path.Child("searchBudget"), n, "must be from 100 to 1000000"))
+	}
+	if t := args.StarvationAfter.Duration; t != 0 && t < minStarvationAfter {
+		errs = append(errs, field.Invalid(path.Child("starvationAfter"), t.String(), "must be 1s or more, or 0s for never"))
 	}
 	errs = append(errs, validateTopology(path, args)...)
 	return errs.ToAggregate()

@@ -62,6 +62,29 @@ func TestValidatePodGangArgs(t *testing.T) {
 	}
 }
 
+func TestValidateStarvationAfter(t *testing.T) {
+	const limits = "must be 1s or more, or 0s for never"
+	for _, tc := range []struct {
+		name  string
+		after time.Duration
+		want  string
+	}{
+		{name: "never"},
+		{name: "shortest", after: time.Second},
+		{name: "a week", after: 7 * 24 * time.Hour},
+		{name: "below the shortest", after: 999 * time.Millisecond, want: `args.starvationAfter: Invalid value: "999ms": ` + limits},
+		{name: "negative", after: -time.Minute, want: `args.starvationAfter: Invalid value: "-1m0s": ` + limits},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			args := defaultArgs(t)
+			args.StarvationAfter = metav1.Duration{Duration: tc.after}
+			if got := message(ValidatePodGangArgs(field.NewPath("args"), args)); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestValidatePodGangResourcesArgs(t *testing.T) {
 	cases := []struct {
 		name       string
