@@ -32,6 +32,8 @@ func (pl *Plugin) watch(ctx context.Context) error {
 		return fmt.Errorf("build a client for PodGangs: %w", err)
 	}
 	pl.reports = report.New(pl.handle.ProfileName(), pl.index, pl.handle.ClientSet(), client, pl.args.StatusPolicy)
+	// Not waited for: without its rules, what follows would wait for ever.
+	go reportMissingAccess(ctx, pl.handle.ClientSet())
 	if err := pl.watchPods(ctx); err != nil {
 		return err
 	}
