@@ -43,6 +43,8 @@ type history struct {
 	holder map[string]types.NamespacedName
 	// doubled are the moments at which a device was in two claims.
 	doubled []string
+	// sharing are the drivers whose devices may be.
+	sharing map[string]bool
 }
 
 // recordHistory starts to record, and returns when what exists is known.
@@ -51,6 +53,7 @@ func recordHistory(ctx context.Context, client kubernetes.Interface) (*history, 
 		state:   observe.NewState(),
 		records: make(map[string][]record),
 		holder:  make(map[string]types.NamespacedName),
+		sharing: make(map[string]bool),
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	return h, observe.Follow(ctx, h.add,
@@ -97,7 +100,7 @@ func (h *history) trackDevices(claim *resourcev1.ResourceClaim, deleted bool) {
 	}
 	for _, r := range claim.Status.Allocation.Devices.Results {
 		device := r.Driver + "/" + r.Pool + "/" + r.Device
-		if other, taken := h.holder[device]; taken {
+		if other, taken := h.holder[device]; taken && !h.sharing[r.Driver] {
 			h.doubled = append(h.doubled, fmt.Sprintf("device %s is in claims %s and %s", device, other, name))
 		}
 		h.holder[device] = name
