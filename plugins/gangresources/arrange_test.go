@@ -154,7 +154,7 @@ func TestOrderChangesNothingElse(t *testing.T) {
 // A search that ends at once in the order in which devices are published must not be
 // lost because it would take years in another.
 func TestPublishedOrderIsTriedWhenTheSearchInAnotherIsCutShort(t *testing.T) {
-	claim := exploding("a")
+	claim := exploding()
 	claim.Spec.Devices.Constraints = nil
 	last := claim.Spec.Devices.Requests[len(claim.Spec.Devices.Requests)-1].Exactly
 	last.Selectors = ofKind("only")

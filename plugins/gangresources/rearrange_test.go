@@ -235,11 +235,11 @@ func TestManyChoicesAreReconsideredWithinTheLimit(t *testing.T) {
 	}
 }
 
-// exploding is a claim of eight requests, one device each, that are to differ in
+// exploding is a claim, named a, of eight requests, one device each, that are to differ in
 // an attribute of which there are only seven values. To be sure that there is no
 // way, the allocator would have to try hundreds of millions of combinations.
-func exploding(name string) *resourceapi.ResourceClaim {
-	claim := makeClaim(name)
+func exploding() *resourceapi.ResourceClaim {
+	claim := makeClaim("a")
 	request := claim.Spec.Devices.Requests[0]
 	claim.Spec.Devices.Requests = nil
 	for i := range 8 {
@@ -256,7 +256,7 @@ func TestExplodingSearchIsCutShort(t *testing.T) {
 	for i := range 32 {
 		devices = append(devices, kind(fmt.Sprintf("d-%d", i), fmt.Sprint(i%7)))
 	}
-	objects := append(cluster(nil), exploding("a"), makeClaim("b"))
+	objects := append(cluster(nil), exploding(), makeClaim("b"))
 	const nodes = 20
 	for n := range nodes {
 		objects = append(objects, nodeWith(fmt.Sprintf("n%d", n), nil, devices...)...)
@@ -281,7 +281,7 @@ func TestSearchThatTakesTooLongIsCutShort(t *testing.T) {
 	for i := range 32 {
 		devices = append(devices, kind(fmt.Sprintf("d-%d", i), fmt.Sprint(i%7)))
 	}
-	objects := append(append(cluster(nil), exploding("a")), nodeWith("n1", nil, devices...)...)
+	objects := append(append(cluster(nil), exploding()), nodeWith("n1", nil, devices...)...)
 	f := newFixture(t, objects...)
 	f.plugin.filterTimeout = time.Nanosecond
 	status := f.refuse(f.session(), makePod("a", "a"), "n1")
@@ -292,7 +292,7 @@ func TestSearchThatTakesTooLongIsCutShort(t *testing.T) {
 
 // More requests than devices: that takes no search.
 func TestTooFewDevicesAreSeenAtOnce(t *testing.T) {
-	claim := exploding("a")
+	claim := exploding()
 	claim.Spec.Devices.Constraints = nil
 	f := newFixture(t, append(cluster(map[string]int{"n1": 7}), claim)...)
 	s := f.session()

@@ -140,7 +140,7 @@ func (b *lateBody) Read(p []byte) (int, error) {
 		if !open {
 			return 0, io.EOF
 		}
-		time.Sleep(time.Until(part.due))
+		<-time.After(time.Until(part.due))
 		if len(part.data) == 0 && part.err != nil {
 			return 0, part.err
 		}

@@ -30,9 +30,9 @@ func devices(n int) podOption { return fromTemplate("devices", fmt.Sprintf("devi
 
 // slots adds nodes with devices of the scenario's own driver each, and templates for
 // claims of 1 to that many of them.
-func (s *scenario) slots(nodes, each int, opts ...nodeOption) []string {
+func (s *scenario) slots(nodes, each int) []string {
 	s.t.Helper()
-	return s.slotsOn(s.node, nodes, each, opts...)
+	return s.slotsOn(s.node, nodes, each)
 }
 
 // slotsOn is slots on nodes that are added by a function.

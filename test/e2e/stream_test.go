@@ -221,14 +221,14 @@ func TestManyGangsThatWaitAreCalm(t *testing.T) {
 	}
 	s.until("the last attempts have been made", func() string {
 		before := s.cycles()
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 		if s.cycles() != before {
 			return "there are more"
 		}
 		return ""
 	})
 	cycles, size, seen := s.cycles(), logSize(), len(s.c.history.of(s.ns))
-	time.Sleep(calm) // nothing is to happen
+	<-time.After(calm) // nothing is to happen
 	after := s.cycles()
 	if after.pods-cycles.pods > gangs/10 {
 		t.Errorf("%.0f pods were tried in %v of calm", after.pods-cycles.pods, calm)
