@@ -5,6 +5,7 @@ package podgang
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -23,7 +24,8 @@ import (
 // that is before it in the order and has been woken since its last attempt.
 //
 // Attempts that gangs get in this way take a tenth of the scheduler's time at most:
-// after one there is a pause of passPause times its duration.
+// after one there is a pause of passPause times its duration. A gang that is bound in
+// part need not wait for the end of it.
 const passPause = 9
 
 // turnBook knows which gangs have been woken since their last attempt.
@@ -71,19 +73,18 @@ func (b *turnBook) ended(key gang.Key, now time.Time, took time.Duration) []*v1.
 }
 
 // first returns the gang that is first in the order of those that are due and come
-// before the pod with the key; ok is false if there is none or it is too early. The gang
+// before the pod with the key; ok is false if there is none, or if it is too early. The gang
 // is not due any more: it has its turn now.
 func (b *turnBook) first(now time.Time, before gang.SortKey, keyOf func(*v1.Pod) gang.SortKey) (key gang.Key, leader *v1.Pod, ok bool) {
 	b.mu.Lock()
-	due := make(map[gang.Key]*v1.Pod, len(b.due))
-	if !now.Before(b.next) {
-		for other, pod := range b.due {
-			due[other] = pod
-		}
-	}
+	due, early := maps.Clone(b.due), now.Before(b.next)
 	b.mu.Unlock()
 	for other, pod := range due {
-		if k := keyOf(pod); k.Compare(before) < 0 {
+		k := keyOf(pod)
+		if early && k.Rank != gang.RankTopUp {
+			continue
+		}
+		if k.Compare(before) < 0 {
 			key, leader, before, ok = other, pod, k, true
 		}
 	}

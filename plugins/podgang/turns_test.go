@@ -13,13 +13,17 @@ import (
 	"github.com/podgang/podgang-scheduler/pkg/gang"
 )
 
-// turnFixture is a book of gangs whose names say how old they are: a is the oldest.
+// turnFixture is a book of gangs whose names say how old they are: a is the oldest. One
+// with a capital letter is bound in part.
 type turnFixture struct {
 	*turnBook
 	now time.Time
 }
 
 func (f *turnFixture) key(pod *v1.Pod) gang.SortKey {
+	if pod.Name[0] < 'a' {
+		return gang.SortKey{Rank: gang.RankTopUp}
+	}
 	return gang.SortKey{Rank: gang.RankFloor, Since: f.now.Add(time.Duration(pod.Name[0]-'z') * time.Hour)}
 }
 
@@ -107,5 +111,19 @@ func TestPodsGiveWayForATenthOfTheTime(t *testing.T) {
 	f.wakeAll("a")
 	if got := f.ask("m"); got != "a" {
 		t.Errorf("gives way to %q, want a", got)
+	}
+}
+
+func TestPodsGiveWayToAGangBoundInPartAtAnyTime(t *testing.T) {
+	f := &turnFixture{turnBook: newTurnBook(), now: time.Now()}
+	f.wakeAll("a", "b")
+	f.ask("m")
+	f.ended(gang.Key{Name: "a"}, f.now, time.Second)
+	f.wakeAll("P")
+	if got := f.ask("m"); got != "P" {
+		t.Errorf("gives way to %q in the pause, want P", got)
+	}
+	if got := f.ask("m"); got != "" {
+		t.Errorf("gives way to %q in the pause", got)
 	}
 }
