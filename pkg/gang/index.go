@@ -3,11 +3,13 @@
 package gang
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -158,8 +160,10 @@ func (i *Index) setObject(g *gang, pg *v1alpha1.PodGang, faults []string) []*gan
 		}
 	}
 	before := g.groupOf
+	stirred := g.stirred || affectsPlacement(g, pg, faults)
 	g.object, g.groupOf, g.faults = pg, listed, faults
 	g.changed()
+	g.stirred = stirred
 	touched := []*gang{g}
 	for name := range before {
 		if _, still := listed[name]; !still {
@@ -170,6 +174,19 @@ func (i *Index) setObject(g *gang, pg *v1alpha1.PodGang, faults []string) []*gan
 		touched = append(touched, i.setListed(g.key, name, true)...)
 	}
 	return touched
+}
+
+// affectsPlacement reports whether a gang that waits could proceed, or wait for
+// something else, once pg takes the place of its PodGang. Most updates are of a status,
+// among them those that follow from what is written here.
+func affectsPlacement(g *gang, pg *v1alpha1.PodGang, faults []string) bool {
+	before := g.object
+	if before == nil || pg == nil || before.UID != pg.UID || !slices.Equal(g.faults, faults) {
+		return true
+	}
+	return isInitialized(before) != isInitialized(pg) ||
+		before.Annotations[v1alpha1.AnnotationTopologyName] != pg.Annotations[v1alpha1.AnnotationTopologyName] ||
+		!apiequality.Semantic.DeepEqual(before.Spec, pg.Spec)
 }
 
 // setListed records whether the gang lists the pod, and moves the pod between

@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 )
 
 const waitsForPlan = "waits for the plan of PodGang ns/g"
@@ -85,6 +88,34 @@ func TestChangeWakesTheLeader(t *testing.T) {
 	f.putAll(pod("p"), q)
 	f.expectRole(q, RoleLeads, "")
 	expectEffects(t, "another member", f.put(pod("r")), outcome{Activate: []string{"q"}, Changed: []string{"g"}})
+}
+
+// What the scheduler and the operator write to a PodGang is mostly its status.
+func TestOnlyAChangeThatCouldHelpWakesTheLeader(t *testing.T) {
+	waiting := podGang("g", group("a", 1, "p"))
+	for _, tc := range []struct {
+		name   string
+		change func(*v1alpha1.PodGang)
+		want   []string
+	}{
+		{"nothing", func(*v1alpha1.PodGang) {}, nil},
+		{"the phase", func(pg *v1alpha1.PodGang) { pg.Status.Phase = v1alpha1.PodGangPhaseStarting }, nil},
+		{"the condition, as good as none", initialized(metav1.ConditionTrue, "PodGangPodsCreated"), nil},
+		{"an annotation", func(pg *v1alpha1.PodGang) { pg.Annotations = map[string]string{"example.com/note": "x"} }, nil},
+		{"the topology", func(pg *v1alpha1.PodGang) {
+			pg.Annotations = map[string]string{v1alpha1.AnnotationTopologyName: "h100"}
+		}, []string{"p"}},
+		{"the priority", func(pg *v1alpha1.PodGang) { pg.Spec.PriorityClassName = "high" }, []string{"p"}},
+		{"the references", group("b", 0, "q"), []string{"p"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.SetGang(waiting)
+			f.put(pod("p"))
+			got := f.SetGang(changedGang(waiting, tc.change))
+			expectEffects(t, "the update", got, outcome{Activate: tc.want, Changed: []string{"g"}})
+		})
+	}
 }
 
 func TestMembersOfASatisfiedGangJoin(t *testing.T) {

@@ -89,12 +89,19 @@ func (t *groupTally) add(m *member, schedulerName string) {
 	}
 }
 
+// isInitialized reports whether nothing says that the PodGang is not complete yet.
+func isInitialized(pg *v1alpha1.PodGang) bool {
+	c := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionInitialized)
+	return c == nil || c.Status == metav1.ConditionTrue
+}
+
 // blockedBy returns why the gang is not ready, "" if it is.
 func (t *tally) blockedBy(g *gang) string {
 	if len(g.faults) > 0 {
 		return fmt.Sprintf("PodGang %s is wrong: %s", g.key, strings.Join(g.faults, "; "))
 	}
-	if c := meta.FindStatusCondition(g.object.Status.Conditions, v1alpha1.ConditionInitialized); c != nil && c.Status != metav1.ConditionTrue {
+	if !isInitialized(g.object) {
+		c := meta.FindStatusCondition(g.object.Status.Conditions, v1alpha1.ConditionInitialized)
 		return fmt.Sprintf("PodGang %s is not initialized yet: condition Initialized is %s (%s)", g.key, c.Status, c.Reason)
 	}
 	var short []string

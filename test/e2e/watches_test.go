@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -43,6 +45,75 @@ func (g *gate) addStreamRule(match func(*http.Request) bool, lose func(metav1.Wa
 	defer g.mu.Unlock()
 	g.streamRules = append(g.streamRules, streamRule{match: match, lose: lose, rule: r})
 	return r
+}
+
+// delayClaimEvents has the scheduler see what happens to claims late, from now on,
+// each event by what the function says then; nil ends that.
+func (g *gate) delayClaimEvents(late func() time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.late = late
+}
+
+// delayEvents slows down the answer to a watch of claims.
+func (g *gate) delayEvents(r *http.Response) error {
+	if watchOf("resourceclaims")(r.Request) {
+		body := &lateBody{ReadCloser: r.Body, parts: make(chan latePart, 1000)}
+		go body.receive(g)
+		r.Body = body
+	}
+	return nil
+}
+
+// lateBody hands on what it receives some time later, in order.
+type lateBody struct {
+	io.ReadCloser
+	parts chan latePart
+	// rest is what was received and not yet handed on.
+	rest []byte
+}
+
+// latePart is what was received at once; the last has an error.
+type latePart struct {
+	data []byte
+	due  time.Time
+	err  error
+}
+
+// receive ends with the body, which the proxy closes.
+func (b *lateBody) receive(g *gate) {
+	for {
+		buffer := make([]byte, 32<<10)
+		n, err := b.ReadCloser.Read(buffer)
+		part := latePart{data: buffer[:n], due: time.Now(), err: err}
+		g.mu.Lock()
+		if g.late != nil {
+			part.due = part.due.Add(g.late())
+		}
+		g.mu.Unlock()
+		b.parts <- part
+		if err != nil {
+			close(b.parts)
+			return
+		}
+	}
+}
+
+func (b *lateBody) Read(p []byte) (int, error) {
+	if len(b.rest) == 0 {
+		part, open := <-b.parts
+		if !open {
+			return 0, io.EOF
+		}
+		<-time.After(time.Until(part.due))
+		if len(part.data) == 0 && part.err != nil {
+			return 0, part.err
+		}
+		b.rest = part.data
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
 }
 
 // watchOf matches the watches of a resource, in all namespaces.
