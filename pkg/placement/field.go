@@ -32,6 +32,9 @@ type field struct {
 	// limit is the number of pods of a class that a node can take at most, guess the
 	// same as far as refusals have taught. Limit is proof, guess is not.
 	limit, guess [][]int32
+	// taught is set when guess is lower than limit somewhere: what follows from the
+	// guess is then no proof.
+	taught bool
 
 	scopes []scope
 	// pins are the bound members, fixed the same for the score.
@@ -76,6 +79,21 @@ func newField(p *Problem, cluster Cluster) *field {
 	f.scopes = scopesOf(p, f.pins, f.order, true)
 	f.note()
 	return f
+}
+
+// teach lowers the guess for a class on a node.
+func (f *field) teach(class, node int, most int32) {
+	if most < f.guess[class][node] {
+		f.guess[class][node], f.taught = most, true
+	}
+}
+
+// forget takes back what refusals have taught.
+func (f *field) forget() {
+	for class := range f.guess {
+		copy(f.guess[class], f.limit[class])
+	}
+	f.taught = false
 }
 
 // newEmptyField sees the cluster as if nothing were on its nodes, bound members of

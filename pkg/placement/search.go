@@ -39,6 +39,8 @@ func Search(p *Problem, cluster Cluster) (*Solution, *Shortage) {
 	if shortage == nil || !p.Rearranges || s.tried == 0 {
 		return solution, shortage
 	}
+	// What was refused so far may not be with other devices.
+	s.f.forget()
 	again := s.on(cluster)
 	again.rearrange = true
 	return again.run()

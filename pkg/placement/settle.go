@@ -37,6 +37,7 @@ func (s *search) enumerate() (placed, known bool) {
 		c, complete := e.search()
 		if c == nil {
 			if best == nil && complete && (!learned || !s.problem.Interacts) {
+				s.takeOff()
 				return false, true
 			}
 			break
@@ -106,7 +107,7 @@ func (s *search) explore() (placed bool, short *Shortage, proof bool) {
 			if r.short != nil {
 				short = &r.short.shortage
 			}
-			return false, short, round == 0 && !r.cut && !infeasible && leaves == r.leaves && short != nil
+			return false, short, round == 0 && !s.f.taught && !r.cut && !infeasible && leaves == r.leaves && short != nil
 		}
 		if s.settle(candidates) {
 			return true, nil, false
@@ -243,7 +244,7 @@ func (s *search) refuse(class, node int) {
 			contents[s.problem.Pods[p.pod]]++
 		}
 	}
-	s.f.guess[class][node] = min(s.f.guess[class][node], int32(contents[class]))
+	s.f.teach(class, node, int32(contents[class]))
 	contents[class]++
 	s.refusals = append(s.refusals, refusal{node: node, contents: contents})
 }
@@ -268,8 +269,8 @@ func (s *search) infer(seats []score.Seats) {
 		if !slices.ContainsFunc(s.refusals, func(r refusal) bool { return r.contents[class] == int(most)+1 }) {
 			continue
 		}
-		for n, guess := range s.f.guess[class] {
-			s.f.guess[class][n] = min(guess, most)
+		for n := range s.f.guess[class] {
+			s.f.teach(class, n, most)
 		}
 	}
 }
