@@ -14,9 +14,11 @@ import (
 const (
 	// cachedExpressions is how many compiled selectors are kept.
 	cachedExpressions = 100
-	// cachedMatches is how many pairs of slice and class are kept. A slice holds up
-	// to 128 devices, so this is about a megabyte.
-	cachedMatches = 16384
+	// cachedMatches is how many answers for a slice are kept. A plan asks for all
+	// slices of the cluster, for each sort of device that it needs, in the same order
+	// as the last one: what is too small for that is of no use. An entry is about 300
+	// bytes.
+	cachedMatches = 1 << 17
 )
 
 // Classifier knows which devices a DeviceClass selects. It remembers its answers

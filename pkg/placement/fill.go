@@ -36,10 +36,17 @@ type filling struct {
 	next  []int
 	// near counts the members in each domain of each level.
 	near [][]int32
+	// done counts the pods placed. failed is what it was when no node took a pod of a
+	// class: until another is placed, none will.
+	done   int
+	failed []int
 }
 
 func newFilling(p *Problem, cluster Cluster, pods []int, base *Solution) *filling {
-	fill := &filling{problem: p, cluster: cluster, order: make(nodeLists, len(p.Classes)), next: make([]int, len(p.Classes))}
+	fill := &filling{problem: p, cluster: cluster, order: make(nodeLists, len(p.Classes)), next: make([]int, len(p.Classes)), failed: make([]int, len(p.Classes))}
+	for class := range fill.failed {
+		fill.failed[class] = -1
+	}
 	if len(p.Scopes) == 0 && p.Model == nil {
 		for class := range p.Classes {
 			fill.order[class] = p.Classes[class].Nodes
@@ -77,6 +84,9 @@ func fieldOf(p *Problem) *field { return &field{p: p} }
 // place places one pod and returns its node, -1 if it found none.
 func (fill *filling) place(pod int) int {
 	class := fill.problem.Pods[pod]
+	if fill.failed[class] == fill.done {
+		return -1
+	}
 	if fill.order[class] == nil {
 		fill.order[class] = fill.sorted(class)
 		fill.next[class] = 0
@@ -91,12 +101,14 @@ func (fill *filling) place(pod int) int {
 		fill.next[class] = at
 		if fill.guard == nil || fill.guard.keeps(class, node) {
 			if _, fits := fill.cluster.Place(pod, node, false); fits {
+				fill.done++
 				fill.placed(class, node)
 				return node
 			}
 		}
 		fill.next[class] = at + 1
 	}
+	fill.failed[class] = fill.done
 	return -1
 }
 

@@ -197,7 +197,7 @@ func (s *Session) choose(ctx context.Context, node *v1.Node, claims []*resourcea
 			arranged := arrangement.Apply(world)
 			search := s.limit.start(ctx, arranged)
 			if brief {
-				search = s.limit.startBrief(ctx, arranged, len(claims))
+				search = s.limit.startBrief(ctx, arranged, claims)
 			}
 			results := s.allocatorResults(search, node, claims, arranged)
 			cut := search.done()

@@ -97,6 +97,12 @@ func (p *Plugin) forget(r *Reservation) {
 func (r *Reservation) Release(ctx context.Context) {
 	state := framework.NewCycleState()
 	state.Write(dynamicresources.Name, r.state)
+	r.releaseUnprepared(ctx, state)
+}
+
+// releaseUnprepared gives back the devices of a member whose claims it has not begun to
+// write itself.
+func (r *Reservation) releaseUnprepared(ctx context.Context, state fwk.CycleState) {
 	r.releaseWith(ctx, state)
 	if len(r.shared) > 0 && r.group.written.Load() {
 		// Another member has entered this one as a user of a shared claim.

@@ -26,6 +26,11 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		p.unreserveAlone(ctx, state, pod, nodeName)
 		return
 	}
+	if !r.prepared.Load() {
+		// This may be the scheduling cycle, which does not wait for the API.
+		r.releaseUnprepared(ctx, state)
+		return
+	}
 	// The API first: as long as a claim may be allocated there, its devices stay
 	// taken in memory.
 	p.unprepare(ctx, r)

@@ -55,12 +55,32 @@ func (l *searchLimit) start(ctx context.Context, world []*resourceapi.ResourceSl
 }
 
 // startBrief is start for a search that takes little more than it takes to find
-// devices for so many claims when no choice has to be taken back.
-func (l *searchLimit) startBrief(ctx context.Context, world []*resourceapi.ResourceSlice, claims int) *limitedSearch {
-	const stepsPerClaim = 6
+// devices for the claims when no choice has to be taken back.
+func (l *searchLimit) startBrief(ctx context.Context, world []*resourceapi.ResourceSlice, claims []*resourceapi.ResourceClaim) *limitedSearch {
 	s := l.start(ctx, world)
-	s.most = min(s.most, max(freeLooks, claims*stepsPerClaim*s.step))
+	s.most = min(s.most, max(freeLooks, 2*questionsFor(claims)*s.step))
 	return s
+}
+
+// questionsFor returns how often the allocator asks whether the search has ended when
+// it finds devices for the claims at once: for each device, and at the end of each
+// request and each claim.
+func questionsFor(claims []*resourceapi.ResourceClaim) int {
+	questions := 1
+	for _, claim := range claims {
+		questions++
+		for i := range claim.Spec.Devices.Requests {
+			count := int64(1)
+			if exact := claim.Spec.Devices.Requests[i].Exactly; exact != nil {
+				count = max(1, exact.Count)
+			}
+			for _, sub := range claim.Spec.Devices.Requests[i].FirstAvailable {
+				count = max(count, sub.Count)
+			}
+			questions += int(count) + 1
+		}
+	}
+	return questions
 }
 
 // limitedSearch is a context that ends when it has been asked too often whether it

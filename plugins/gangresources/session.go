@@ -35,6 +35,9 @@ type Session struct {
 	group     *sharedState
 	// users counts the members placed so far that use each claim.
 	users map[types.UID]int
+	// common is how many devices of a sort there are that are not tied to one node, by
+	// Want.key.
+	common map[string]int
 	// onNode lists the allocations on each node, in the order in which they were made.
 	onNode map[string][]*Allocation
 	// limit bounds the search for devices.
@@ -78,6 +81,7 @@ func (p *Plugin) NewSession(ctx context.Context, budget int) (*Session, error) {
 		ledger:    ledger,
 		group:     &sharedState{cycle: framework.NewCycleState()},
 		users:     make(map[types.UID]int),
+		common:    make(map[string]int),
 		onNode:    make(map[string][]*Allocation),
 		limit:     newSearchLimit(budget, p.filterTimeout),
 	}, nil
@@ -200,7 +204,7 @@ func (s *Session) filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 	search := s.limit.start(ctx, s.plugin.view.slices)
 	if brief {
-		search = s.limit.startBrief(ctx, s.plugin.view.slices, len(pod.Spec.ResourceClaims))
+		search = s.limit.startBrief(ctx, s.plugin.view.slices, s.ownClaims(pod))
 	}
 	status := s.plugin.planner.Filter(search, state, pod, node)
 	if cut := search.done(); cut != nil && !status.IsSuccess() {

@@ -3,6 +3,8 @@
 package gangresources
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
@@ -40,47 +42,68 @@ func (s *Session) Supply(node string, want Want) (total, free int64) {
 		}
 		return wanted
 	}
+	key := want.key()
+	common, known := s.common[key]
+	if !known {
+		common = s.inventory.Shared(meant)
+		if shareable > 0 {
+			common = plenty
+		}
+		s.common[key] = common
+	}
 	all, left := s.inventory.Count(node, s.ledger, meant)
-	common := s.inventory.Shared(meant)
-	if shareable > 0 {
+	if shareable > 0 || common == plenty {
 		return plenty, plenty
 	}
 	return int64(all + common), int64(left + common)
+}
+
+// key is equal for equal wants.
+func (w Want) key() string {
+	return w.Class + "\n" + devices.SelectorKey(w.Selectors)
 }
 
 // Nature is what sort of device a request gets.
 type Nature struct {
 	// Accelerators is how many accelerators each device is.
 	Accelerators float64
-	// RDMA: each is an RDMA device. Channel: each is an IMEX channel.
-	RDMA, Channel bool
+	// RDMA: each is an RDMA device. Channel: each is an IMEX channel. Shared: each may
+	// serve several claims.
+	RDMA, Channel, Shared bool
 }
 
-// Nature returns what a request gets, judged by the first device of the cluster that
-// it would take. ok is false when there is none.
-func (s *Session) Nature(want Want) (nature Nature, ok bool) {
+// Nature returns what a request gets, judged by one of the devices of the cluster that
+// it would take: the first of the slice with the least name. It is zero when there is
+// none.
+func (s *Session) Nature(want Want) Nature {
 	class, err := s.plugin.manager.DeviceClasses().Get(want.Class)
 	if err != nil {
-		return Nature{}, false
+		return Nature{}
 	}
-	slices, err := s.plugin.manager.ResourceSlices().ListWithDeviceTaintRules()
+	all, err := s.plugin.manager.ResourceSlices().ListWithDeviceTaintRules()
 	if err != nil {
-		return Nature{}, false
+		return Nature{}
 	}
-	for _, slice := range slices {
-		for i, wanted := range s.plugin.classifier.Wanted(slice, class, want.Selectors) {
-			if !wanted {
-				continue
-			}
-			driver, device := slice.Spec.Driver, &slice.Spec.Devices[i]
-			return Nature{
-				Accelerators: devices.Accelerators(driver, device),
-				RDMA:         devices.IsRDMA(driver, device),
-				Channel:      devices.IsChannel(driver, device),
-			}, true
+	var first *resourceapi.ResourceSlice
+	at := -1
+	for _, slice := range all {
+		if first != nil && slice.Name > first.Name {
+			continue
+		}
+		if i := slices.Index(s.plugin.classifier.Wanted(slice, class, want.Selectors), true); i >= 0 {
+			first, at = slice, i
 		}
 	}
-	return Nature{}, false
+	if first == nil {
+		return Nature{}
+	}
+	driver, device := first.Spec.Driver, &first.Spec.Devices[at]
+	return Nature{
+		Accelerators: devices.Accelerators(driver, device),
+		RDMA:         devices.IsRDMA(driver, device),
+		Channel:      devices.IsChannel(driver, device),
+		Shared:       ptr.Deref(device.AllowMultipleAllocations, false),
+	}
 }
 
 // Slices returns all ResourceSlices.

@@ -31,7 +31,7 @@ func (w *world) roomForDaemon(c *class, n int, node fwk.NodeInfo) *fwk.Status {
 	if !c.demand.hasDomain() || w.hasDaemon(c, n) {
 		return nil
 	}
-	requests := w.pl.args.ComputeDomains.DaemonRequests
+	requests, own := w.pl.args.ComputeDomains.DaemonRequests, c.demand.requests
 	if node.GetAllocatable().GetAllowedPodNumber() < len(node.GetPods())+2 {
 		return fwk.NewStatus(fwk.Unschedulable, "no room for the daemon pod of a ComputeDomain: Too many pods").WithPlugin(noderesources.Name)
 	}
@@ -44,7 +44,7 @@ func (w *world) roomForDaemon(c *class, n int, node fwk.NodeInfo) *fwk.Status {
 		if name == v1.ResourceCPU {
 			amount = quantity.MilliValue()
 		}
-		if amountOf(node.GetAllocatable(), name)-amountOf(node.GetRequested(), name)-requestOf(c.pod, name) < amount {
+		if amountOf(node.GetAllocatable(), name)-amountOf(node.GetRequested(), name)-requestOf(own, name) < amount {
 			return fwk.NewStatus(fwk.Unschedulable, "no room for the daemon pod of a ComputeDomain: Insufficient "+string(name)).WithPlugin(noderesources.Name)
 		}
 	}

@@ -56,7 +56,7 @@ func (d *demand) hasDomain() bool { return d.domain != "" }
 // natures tells what sort of device a request gets, and which class stands for an
 // extended resource.
 type natures interface {
-	Nature(want gangresources.Want) (gangresources.Nature, bool)
+	Nature(want gangresources.Want) gangresources.Nature
 	ClassOfResource(name v1.ResourceName) string
 }
 
@@ -93,7 +93,7 @@ func demandOf(args *config.PodGangArgs, pod *v1.Pod, sorts natures, claimOf func
 
 // adds notes a number of devices for the score, and returns what they are.
 func (d *demand) adds(args *config.PodGangArgs, sorts natures, want gangresources.Want, count int64) gangresources.Nature {
-	nature, _ := sorts.Nature(want)
+	nature := sorts.Nature(want)
 	if nature.Accelerators == 0 && slices.Contains(args.Accelerators.DeviceClasses, want.Class) {
 		nature.Accelerators = 1
 	}
@@ -126,8 +126,10 @@ func (d *demand) addClaim(args *config.PodGangArgs, sorts natures, entry *v1.Pod
 		case exact:
 			d.devices = append(d.devices, deviceDemand{want: want, count: count})
 		case request.Exactly != nil:
-			// All devices of a node are for one pod.
-			d.most = 1
+			if !nature.Shared {
+				// All devices of a node are for one pod.
+				d.most = 1
+			}
 		default:
 			d.addChoice(request)
 		}

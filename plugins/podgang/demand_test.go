@@ -19,10 +19,7 @@ import (
 // sortsByClass knows what devices of a class are.
 type sortsByClass map[string]gangresources.Nature
 
-func (s sortsByClass) Nature(want gangresources.Want) (gangresources.Nature, bool) {
-	nature, ok := s[want.Class]
-	return nature, ok
-}
+func (s sortsByClass) Nature(want gangresources.Want) gangresources.Nature { return s[want.Class] }
 
 func (s sortsByClass) ClassOfResource(name v1.ResourceName) string {
 	if name == "example.com/backed" {

@@ -93,17 +93,19 @@ func (pl *Plugin) hintFor(plugin string, ask fwk.QueueingHintFn) fwk.QueueingHin
 			return fwk.QueueSkip, nil
 		}
 		refusals := pl.waits.blockedBy(key, pod.UID, plugin)
-		if len(refusals) == 0 {
+		leads := len(refusals) > 0
+		if !leads {
 			refusals = pl.joins.blockedBy(gang.Key{Namespace: pod.Namespace, Name: pod.Name}, pod.UID, plugin)
 		}
 		for _, refused := range refusals {
-			if ask == nil {
-				pl.turns.wake(key, pod)
-				return fwk.Queue, nil
+			hint, err := fwk.Queue, error(nil)
+			if ask != nil {
+				hint, err = ask(logger, refused, oldObj, newObj)
 			}
-			hint, err := ask(logger, refused, oldObj, newObj)
 			if err != nil || hint == fwk.Queue {
-				pl.turns.wake(key, pod)
+				if leads {
+					pl.turns.wake(key, pod)
+				}
 				return fwk.Queue, err
 			}
 		}

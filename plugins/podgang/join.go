@@ -14,12 +14,23 @@ import (
 	"github.com/podgang/podgang-scheduler/pkg/gang"
 )
 
+// joinKey is where the cycle state of a member that joins has what its gang's placement
+// score will be once it is bound.
+const joinKey fwk.StateKey = Name + "/join"
+
+type joined struct {
+	key   gang.Key
+	score float64
+}
+
+func (j joined) Clone() fwk.StateData { return j }
+
 // join chooses the node of a member that joins a gang which has its floors: in the
 // domains that the constraints and the members in their places leave open, and near
 // those. Where that does not matter, the pod is scheduled like one in no gang.
 //
 // Nothing is reserved: the pod's own cycle goes on at once.
-func (pl *Plugin) join(ctx context.Context, pod *v1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
+func (pl *Plugin) join(ctx context.Context, state fwk.CycleState, pod *v1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	self := gang.Key{Namespace: pod.Namespace, Name: pod.Name}
 	snapshot, ok := pl.index.JoinSnapshot(pod)
 	if !ok {
@@ -38,10 +49,13 @@ func (pl *Plugin) join(ctx context.Context, pod *v1.Pod) (*fwk.PreFilterResult, 
 		return nil, fwk.AsStatus(fmt.Errorf("place pod %s of PodGang %s: %w", pod.Name, snapshot.Key, err))
 	case refusal != nil:
 		pl.joins.set(self, pod, refusal.blockers)
+		if known := pl.getPod(pod.Namespace, pod.Name); known == nil || known.UID != pod.UID {
+			pl.joins.clear(self) // it has gone meanwhile, and nobody would tell again
+		}
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, refusal.message)
 	}
 	pl.joins.clear(self)
-	pl.reports.Scored(snapshot.Key, score)
+	state.Write(joinKey, joined{key: snapshot.Key, score: score})
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 }
 

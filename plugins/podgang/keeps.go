@@ -121,13 +121,6 @@ func (b *keepBook) forget(key gang.Key) bool {
 	return b.openLocked(key)
 }
 
-// knows reports whether the gang has been refused.
-func (b *keepBook) knows(key gang.Key) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.hungry[key] != nil
-}
-
 // nodesOf returns the nodes that are kept for the gang, nil for none.
 func (b *keepBook) nodesOf(key gang.Key) sets.Set[string] {
 	if k := b.current.Load(); k != nil && k.key == key {

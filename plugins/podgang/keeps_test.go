@@ -104,7 +104,7 @@ func TestNodesAreNotKeptWithoutStarvationAfter(t *testing.T) {
 	f := &keepFixture{keepBook: newKeepBook(0), now: start}
 	f.do(t, "a refused")
 	f.now = f.now.Add(1000 * time.Hour)
-	if f.do(t, "a refused") || f.knows(gang.Key{Name: "a"}) {
+	if f.do(t, "a refused") || f.hungry[gang.Key{Name: "a"}] != nil {
 		t.Error("nodes are to be kept, want never")
 	}
 }

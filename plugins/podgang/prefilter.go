@@ -56,7 +56,7 @@ func (pl *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 		if key, _ := pl.index.GangOf(pod); pl.yields(klog.FromContext(ctx), key, pod) {
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "gives way to the floor of another gang for a moment")
 		}
-		result, status := pl.join(ctx, pod)
+		result, status := pl.join(ctx, state, pod)
 		if status.IsSkip() {
 			status = pl.meetKeep(state, pod)
 		}
@@ -108,6 +108,10 @@ func (pl *Plugin) lead(ctx context.Context, leader *v1.Pod) *fwk.Status {
 		pl.waits.set(key, leader, refusal.blockers)
 		pl.reports.Waits(key, refusal.message, refusal.podMessage(leader))
 		pl.reclaims.refused(key)
+		// It may have ceased to wait meanwhile, and nobody would tell again.
+		if pl.forgetSated([]gang.Key{key}) {
+			pl.wakeRefused(klog.FromContext(ctx))
+		}
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, refusal.message)
 	}
 	if err := pl.begin(ctx, key, plan); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
@@ -193,20 +194,21 @@ func (w *world) reasonFull(c *class, n int, status *fwk.Status) string {
 // lacking says which devices the whole floor needs more of than are free on the
 // nodes that its members may use; "" if that is not what it lacks.
 func (w *world) lacking() string {
-	needed := make(map[string]int)
-	usable := make(map[string]map[int]bool)
+	members := make(map[*class]int)
 	for _, m := range w.members {
-		if !m.floor {
-			continue
+		if m.floor {
+			members[m.class]++
 		}
-		for deviceClass, count := range w.deviceCounts(m.pod) {
-			needed[deviceClass] += count
+	}
+	needed := make(map[string]int)
+	usable := make(map[string]sets.Set[int])
+	for c, pods := range members {
+		for deviceClass, count := range w.deviceCounts(c.pod) {
+			needed[deviceClass] += pods * count
 			if usable[deviceClass] == nil {
-				usable[deviceClass] = make(map[int]bool)
+				usable[deviceClass] = sets.New[int]()
 			}
-			for _, n := range m.class.nodes {
-				usable[deviceClass][n] = true
-			}
+			usable[deviceClass].Insert(c.nodes...)
 		}
 	}
 	var lacking []string

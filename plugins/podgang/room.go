@@ -3,10 +3,12 @@
 package podgang
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -77,24 +79,15 @@ func (r *room) columnOf(c column) int {
 
 // settle orders the columns, so that nothing depends on the order of a map.
 func (r *room) settle() {
-	slices.SortFunc(r.columns, func(a, b column) int {
-		return compareColumns(a, b)
-	})
+	slices.SortFunc(r.columns, compareColumns)
 }
 
 func compareColumns(a, b column) int {
-	for _, pair := range [][2]string{
-		{string(a.resource), string(b.resource)}, {a.want.Class, b.want.Class},
-		{devices.SelectorKey(a.want.Selectors), devices.SelectorKey(b.want.Selectors)},
-	} {
-		if pair[0] != pair[1] {
-			if pair[0] < pair[1] {
-				return -1
-			}
-			return 1
-		}
-	}
-	return 0
+	return cmp.Or(
+		cmp.Compare(a.resource, b.resource),
+		cmp.Compare(a.want.Class, b.want.Class),
+		cmp.Compare(devices.SelectorKey(a.want.Selectors), devices.SelectorKey(b.want.Selectors)),
+	)
 }
 
 // requests returns the amounts that one pod asks for, by column.
@@ -115,8 +108,8 @@ func (r *room) requests(d *demand) []int64 {
 }
 
 // stock returns what a node has left, and what it would have if it were empty.
-// Nominated are the pods that are on their way to it.
-func (r *room) stock(session *gangresources.Session, node fwk.NodeInfo, nominated []fwk.PodInfo) (free, total []int64) {
+// Nominated is what the pods ask for that are on their way to it.
+func (r *room) stock(session *gangresources.Session, node fwk.NodeInfo, nominated []v1.ResourceList) (free, total []int64) {
 	free, total = make([]int64, len(r.columns)), make([]int64, len(r.columns))
 	for i, c := range r.columns {
 		if c.resource == "" {
@@ -136,8 +129,8 @@ func (r *room) stock(session *gangresources.Session, node fwk.NodeInfo, nominate
 				continue
 			}
 		}
-		for _, pod := range nominated {
-			used += requestOf(pod.GetPod(), c.resource)
+		for _, requests := range nominated {
+			used += requestOf(requests, c.resource)
 		}
 		free[i] = max(0, total[i]-used)
 	}
@@ -173,11 +166,16 @@ func amountOf(r fwk.Resource, name v1.ResourceName) int64 {
 	return r.GetScalarResources()[name]
 }
 
-func requestOf(pod *v1.Pod, name v1.ResourceName) int64 {
-	if name == v1.ResourcePods {
-		return 1
-	}
-	quantity := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})[name]
+// requestsOf returns what a pod asks for, the place of one pod among it.
+func requestsOf(pod *v1.Pod) v1.ResourceList {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	requests[v1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
+	return requests
+}
+
+// requestOf returns the amount of a resource in what a pod asks for.
+func requestOf(requests v1.ResourceList, name v1.ResourceName) int64 {
+	quantity := requests[name]
 	if name == v1.ResourceCPU {
 		return quantity.MilliValue()
 	}

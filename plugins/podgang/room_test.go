@@ -65,7 +65,7 @@ func TestStockLeavesOutWhatIsTakenAndOnItsWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free, total := r.stock(nil, info, []fwk.PodInfo{coming})
+	free, total := r.stock(nil, info, []v1.ResourceList{requestsOf(coming.GetPod())})
 	if diff := cmp.Diff([]int64{8000, 4, 10}, total); diff != "" {
 		t.Errorf("of an empty node (-want +got):\n%s", diff)
 	}

@@ -29,12 +29,6 @@ import (
 func (pl *Plugin) starve(w *world, key gang.Key, floors *placement.Problem) string {
 	started, order := time.Now(), pl.turnKey(w.members[0].pod)
 	logger := klog.FromContext(w.ctx).WithValues("podGang", klog.KRef(key.Namespace, key.Name))
-	defer func() {
-		// It may have ceased to wait meanwhile, and nobody would tell again.
-		if pl.forgetSated([]gang.Key{key}) {
-			pl.wakeRefused(logger)
-		}
-	}()
 	since, due := pl.keeps.refused(key, order, started)
 	if !due {
 		return ""
@@ -72,13 +66,16 @@ func (pl *Plugin) openKept(ctx context.Context, key gang.Key) {
 	}
 }
 
-// forgetSated forgets gangs that do not wait for room any more, and reports whether
-// nodes are open that were kept for one.
+// forgetSated forgets why gangs wait that do not wait for room any more, and reports
+// whether nodes are open that were kept for one.
 func (pl *Plugin) forgetSated(changed []gang.Key) (opened bool) {
 	for _, key := range changed {
-		if pl.keeps.knows(key) && !pl.index.FloorWaits(key) && pl.keeps.forget(key) {
-			opened = true
+		if pl.index.FloorWaits(key) {
+			continue
 		}
+		pl.waits.clear(key)
+		pl.turns.began(key)
+		opened = pl.keeps.forget(key) || opened
 	}
 	return opened
 }
@@ -149,11 +146,12 @@ func (w *world) without(n int, goes func(*v1.Pod) bool) (left []int64, leave int
 			leave++
 			continue
 		}
+		requests := requestsOf(pod)
 		claims := len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil
 		for i, c := range w.room.columns {
 			switch {
 			case c.resource != "":
-				left[i] -= requestOf(pod, c.resource)
+				left[i] -= requestOf(requests, c.resource)
 			case claims:
 				left[i] = w.stock[n].Free[i]
 			}

@@ -85,9 +85,6 @@ func (pl *Plugin) setPodGang(ctx context.Context, obj any) {
 }
 
 func (pl *Plugin) deletePodGang(ctx context.Context, pg *v1alpha1.PodGang) {
-	key := gang.Key{Namespace: pg.Namespace, Name: pg.Name}
-	pl.waits.clear(key)
-	pl.turns.began(key)
 	pl.apply(ctx, pl.index.DeleteGang(pg))
 }
 

@@ -437,14 +437,14 @@ func (w *world) align(d *demand, pod *v1.Pod, allocation *gangresources.Allocati
 
 // Nature and ClassOfResource tell what requests get; the first is remembered for the
 // plan.
-func (w *world) Nature(want gangresources.Want) (gangresources.Nature, bool) {
+func (w *world) Nature(want gangresources.Want) gangresources.Nature {
 	key := want.Class + "\n" + devices.SelectorKey(want.Selectors)
 	nature, known := w.sorts[key]
 	if !known {
-		nature, _ = w.session.Nature(want)
+		nature = w.session.Nature(want)
 		w.sorts[key] = nature
 	}
-	return nature, true
+	return nature
 }
 
 func (w *world) ClassOfResource(name v1.ResourceName) string {
@@ -488,10 +488,10 @@ func (w *world) takeStock() {
 	}
 	w.stock = make([]placement.Node, len(w.nodes))
 	for n, node := range w.nodes {
-		var nominated []fwk.PodInfo
+		var nominated []v1.ResourceList
 		for _, info := range w.pl.handle.NominatedPodsForNode(node.Node().Name) {
 			if corev1helpers.PodPriority(info.GetPod()) >= priority {
-				nominated = append(nominated, info)
+				nominated = append(nominated, requestsOf(info.GetPod()))
 			}
 		}
 		w.stock[n].Free, w.stock[n].Total = w.room.stock(w.session, node, nominated)
