@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// access is a rule that scheduling gangs cannot do without. The shipped ClusterRole
+// access is a rule that is used for gangs. The shipped ClusterRole
 // has it; one that was written for an older version, or by hand, may not.
 type access struct {
 	// group is an API group, resource may have a subresource after a slash.
@@ -26,7 +26,7 @@ var (
 
 	// neededAccess is what a gang with claims takes from its PodGang to its bindings.
 	neededAccess = []access{
-		{"", "pods", reads},
+		{"", "pods", append([]string{"get"}, reads...)},
 		{"", "nodes", reads},
 		{"", "pods/binding", []string{"create"}},
 		{"", "pods/status", []string{"patch"}},
@@ -51,7 +51,7 @@ var (
 func reportMissingAccess(ctx context.Context, client kubernetes.Interface) {
 	logger := klog.FromContext(ctx)
 	for _, rule := range missingAccess(ctx, client) {
-		logger.Error(nil, "The scheduler's role lacks a rule, and gangs cannot be scheduled without: add it to the ClusterRole as in manifests/base/clusterrole.yaml", "rule", rule)
+		logger.Error(nil, "The scheduler's role lacks a rule, and gangs are not scheduled or reported as they should be: add it as in manifests/base/clusterrole.yaml", "rule", rule)
 	}
 }
 
