@@ -157,6 +157,34 @@ func interacts(pod *v1.Pod) bool {
 	return affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil)
 }
 
+// asker returns the pod in whose name the filters of a class prepare. Where members
+// interact, InterPodAffinity must not skip one without terms of its own, as it does while
+// no pod of the cluster keeps others away: a member that is placed before it may. A term
+// that matches nothing has it stay.
+func (w *world) asker(pod *v1.Pod) *v1.Pod {
+	if !w.interacts || requiresPods(pod.Spec.Affinity) {
+		return pod
+	}
+	pod = pod.DeepCopy()
+	if pod.Spec.Affinity == nil {
+		pod.Spec.Affinity = &v1.Affinity{}
+	}
+	pod.Spec.Affinity.PodAntiAffinity = &v1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{TopologyKey: v1.LabelHostname}},
+	}
+	return pod
+}
+
+// requiresPods reports whether a pod must be, or must not be, beside others.
+func requiresPods(affinity *v1.Affinity) bool {
+	if affinity == nil {
+		return false
+	}
+	with, without := affinity.PodAffinity, affinity.PodAntiAffinity
+	return with != nil && len(with.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
+		without != nil && len(without.RequiredDuringSchedulingIgnoredDuringExecution) > 0
+}
+
 // dependsOnPods reports whether a filter's refusal of a node can change with the
 // placement of other pods in other places.
 func dependsOnPods(plugin string) bool {

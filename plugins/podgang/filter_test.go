@@ -56,7 +56,7 @@ func keeper(t *testing.T) (pl *Plugin, pods map[string]*v1.Pod) {
 		members = append(members, pods[name])
 	}
 	pl = sorter(t, gangs, members...)
-	pl.bystanders, pl.keeps = newBystanderBook(), newKeepBook(keepAfter)
+	pl.bystanders, pl.keeps, pl.waits, pl.turns = newBystanderBook(), newKeepBook(keepAfter), newWaitBook(), newTurnBook()
 	key, order := gang.Key{Namespace: "ns", Name: "large"}, pl.turnKey(pods["large-0"])
 	since, _ := pl.keeps.refused(key, order, start)
 	pl.keeps.keep(newKeep(key, order, since, sets.New("kept")))
@@ -148,12 +148,17 @@ func TestGangsThatDoNotWaitForRoomAreForgotten(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pl, pods := keeper(t)
+			pl.waits.set(large, pods["large-0"], blockers{"Any": {pods["large-0"]}})
+			pl.turns.wake(large, pods["large-0"])
 			tc.change(pl, pods)
 			if got := pl.forgetSated([]gang.Key{large}); got != tc.open {
 				t.Errorf("nodes are open again: %v, want %v", got, tc.open)
 			}
 			if got := pl.keeps.current.Load() == nil; got != tc.open {
 				t.Errorf("nothing is kept: %v, want %v", got, tc.open)
+			}
+			if pl.waits.refused(large) == tc.open || (pl.turns.due[large] != nil) == tc.open {
+				t.Errorf("in the books of gangs that wait: %v, of those that are due: %v", pl.waits.refused(large), pl.turns.due[large] != nil)
 			}
 		})
 	}

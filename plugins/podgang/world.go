@@ -215,7 +215,7 @@ func (w *world) screen(ctx context.Context, c *class) error {
 	c.screened = true
 	c.state = framework.NewCycleState()
 	gangresources.MarkPlanning(c.state)
-	result, status, narrowing := w.pl.handle.(profile).RunPreFilterPlugins(ctx, c.state, c.pod)
+	result, status, narrowing := w.pl.handle.(profile).RunPreFilterPlugins(ctx, c.state, w.asker(c.pod))
 	narrowedBy := strings.Join(sets.List(narrowing), ",")
 	switch {
 	case status.IsSuccess():
@@ -526,8 +526,8 @@ func (w *world) tell(info fwk.PodInfo, node fwk.NodeInfo, extension func(context
 		return
 	}
 	for _, c := range w.classes {
-		if c.refused != nil {
-			continue
+		if c.bound || c.refused != nil {
+			continue // it has no state: nothing of it is to be placed
 		}
 		if status := extension(w.ctx, c.state, c.pod, info, node); !status.IsSuccess() {
 			w.fail(status.AsError())
