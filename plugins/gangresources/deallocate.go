@@ -41,7 +41,12 @@ func (p *Plugin) unprepare(ctx context.Context, r *Reservation) {
 	}
 	unlock := p.claimLocks.lock(r.shared)
 	defer unlock()
-	p.persist(ctx, r.pod, "clear the claims of an undone gang", p.deallocate)
+	p.persist(ctx, r.pod, "clear the claims of an undone gang", func(ctx context.Context, pod *v1.Pod) error {
+		if next := p.reservation(pod.UID); next != nil && next != r {
+			return nil // the next attempt has planned with what there is
+		}
+		return p.deallocate(ctx, pod)
+	})
 }
 
 // settle brings the cache of claims to what the API server has of the pod's claims.

@@ -3,13 +3,16 @@
 package gangresources
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // devicesOf lists the devices that a claim is allocated.
@@ -131,13 +134,21 @@ func TestSharedClaimIsClearedWhenTheGangIsUndoneHalfWay(t *testing.T) {
 		t.Error("the shared claim was cleared under the member that still uses it")
 	}
 	f.plugin.Unreserve(f.ctx, stateB, podB, "n1")
-	for _, name := range []string{"shared", "a", "b"} {
-		if claim := f.claim(name); claim.Status.Allocation != nil || len(claim.Status.ReservedFor) > 0 {
-			t.Errorf("claim %s is left with devices %q and users %v", name, devicesOf(claim), claim.Status.ReservedFor)
+	// The member that was not prepared does not wait for the API.
+	var left string
+	if err := wait.PollUntilContextTimeout(f.ctx, time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		left = ""
+		for _, name := range []string{"shared", "a", "b"} {
+			if claim := f.claim(name); claim.Status.Allocation != nil || len(claim.Status.ReservedFor) > 0 {
+				left += fmt.Sprintf("claim %s is left with devices %q and users %v; ", name, devicesOf(claim), claim.Status.ReservedFor)
+			}
 		}
-	}
-	if _, free := f.session().Devices("n1", gpuClass); free != 3 {
-		t.Errorf("got %d devices free, want all 3", free)
+		if _, free := f.session().Devices("n1", gpuClass); free != 3 {
+			left += fmt.Sprintf("got %d devices free, want all 3", free)
+		}
+		return left == "", nil
+	}); err != nil {
+		t.Error(left)
 	}
 }
 
