@@ -5,6 +5,7 @@ package devices
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 )
@@ -17,14 +18,43 @@ type Locus struct {
 	NUMA int64
 }
 
-// LocusOf returns where a device is, as its attributes tell.
-func LocusOf(driver string, device *resourceapi.Device) Locus {
+// Hint tells the NUMA node of devices whose driver does not publish it.
+type Hint struct {
+	// Product is a part of the attribute productName. NUMA has the node by PCI domain,
+	// the first four digits of the PCI address, in small letters.
+	Product string
+	NUMA    map[string]int64
+}
+
+// Hints are consulted in their order; the first that has an answer counts.
+type Hints []Hint
+
+func (h Hints) numa(driver string, device *resourceapi.Device) int64 {
+	domain, _, found := strings.Cut(Text(driver, device, attributePCIBusID), ":")
+	if !found {
+		return -1
+	}
+	product := Text(driver, device, attributeProduct)
+	for i := range h {
+		if numa, ok := h[i].NUMA[strings.ToLower(domain)]; ok && strings.Contains(product, h[i].Product) {
+			return numa
+		}
+	}
+	return -1
+}
+
+// LocusOf returns where a device is, as its attributes tell, and hints where they do
+// not tell the NUMA node.
+func LocusOf(driver string, device *resourceapi.Device, hints Hints) Locus {
 	at := Locus{Root: Text(driver, device, attributePCIeRoot), NUMA: -1}
 	for _, name := range []string{attributeNUMANode, attributeDranetNUMA, "numaNode"} {
 		if n, ok := number(driver, device, name); ok && n >= 0 {
 			at.NUMA = n
 			break
 		}
+	}
+	if at.NUMA < 0 {
+		at.NUMA = hints.numa(driver, device)
 	}
 	return at
 }

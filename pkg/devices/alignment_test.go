@@ -81,6 +81,10 @@ func attributes(kv ...any) *resourceapi.Device {
 }
 
 func TestLocusOf(t *testing.T) {
+	hints := Hints{
+		{Product: "GB200", NUMA: map[string]int64{"0008": 0, "0018": 1}},
+		{Product: "H100", NUMA: map[string]int64{"0008": 1, "000a": 1}},
+	}
 	for _, tc := range []struct {
 		name   string
 		device *resourceapi.Device
@@ -91,8 +95,15 @@ func TestLocusOf(t *testing.T) {
 		{"the older name", attributes("dra.net/numaNode", 0), Locus{"", 0}},
 		{"not known to the driver", attributes("dra.net/numaNode", -1), Locus{"", -1}},
 		{"nothing", attributes(), Locus{"", -1}},
+		{"a hint", attributes("productName", "NVIDIA GB200", attributePCIBusID, "0018:06:00.0"), Locus{"", 1}},
+		{"a hint for the other product", attributes("d.example.com/productName", "NVIDIA H100 80GB HBM3", attributePCIBusID, "0008:00:00.0"), Locus{"", 1}},
+		{"capital letters", attributes("productName", "NVIDIA H100 80GB HBM3", attributePCIBusID, "000A:00:00.0"), Locus{"", 1}},
+		{"a domain without a hint", attributes("productName", "NVIDIA H100 80GB HBM3", attributePCIBusID, "0000:53:00.0"), Locus{"", -1}},
+		{"a product without a hint", attributes("productName", "NVIDIA L40S", attributePCIBusID, "0008:00:00.0"), Locus{"", -1}},
+		{"a device without a product", attributes(attributePCIBusID, "0008:00:00.0"), Locus{"", -1}},
+		{"the driver knows better than a hint", attributes("dra.net/numaNode", 3, "productName", "NVIDIA GB200", attributePCIBusID, "0018:06:00.0"), Locus{"", 3}},
 	} {
-		if got := LocusOf("d.example.com", tc.device); got != tc.want {
+		if got := LocusOf("d.example.com", tc.device, hints); got != tc.want {
 			t.Errorf("%s: got %+v, want %+v", tc.name, got, tc.want)
 		}
 	}

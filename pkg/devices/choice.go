@@ -19,9 +19,9 @@ type Chooser struct {
 
 // NewChooser returns a chooser. It is given the attributes on which devices agree that
 // are near each other, the nearest first; with none, it leaves devices as they are
-// published.
-func NewChooser(near []string) *Chooser {
-	return &Chooser{near: near, facts: newFactCache()}
+// published. Hints tell where devices are that do not say it.
+func NewChooser(near []string, hints Hints) *Chooser {
+	return &Chooser{near: near, facts: newFactCache(hints)}
 }
 
 // Demand is what a pod asks of the devices of a node.

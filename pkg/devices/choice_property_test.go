@@ -49,9 +49,9 @@ func loci(world []*resourceapi.ResourceSlice, names func(string) bool) (gpus, ni
 			switch {
 			case !names(d.Name):
 			case s.Spec.Driver == gpuDriver:
-				gpus = append(gpus, LocusOf(s.Spec.Driver, d))
+				gpus = append(gpus, LocusOf(s.Spec.Driver, d, nil))
 			default:
-				nics = append(nics, LocusOf(s.Spec.Driver, d))
+				nics = append(nics, LocusOf(s.Spec.Driver, d, nil))
 			}
 		}
 	}
@@ -83,7 +83,7 @@ func TestChoiceIsNeverWorseThanFirstFit(t *testing.T) {
 			}
 		}
 		before := shown(world)
-		arranged := NewChooser(usualAttributes()).Arrange(testNode, world, ledger, Demand{Asks: asks}).Apply(world)
+		arranged := NewChooser(usualAttributes(), nil).Arrange(testNode, world, ledger, Demand{Asks: asks}).Apply(world)
 		if after := shown(world); !slices.Equal(before, after) {
 			t.Fatalf("the world was %v and is now %v", before, after)
 		}
@@ -152,8 +152,8 @@ func TestChoiceIsAlwaysTheSame(t *testing.T) {
 		world, taken := drawMachine(t)
 		ledger := ledgerWith(ids(strings.Join(taken, " "))...)
 		demand := Demand{Asks: []Ask{gpus(rapid.IntRange(1, 4).Draw(t, "GPUs")), nics(rapid.IntRange(1, 4).Draw(t, "NICs"))}}
-		first := NewChooser(usualAttributes()).Arrange(testNode, world, ledger, demand).Apply(world)
-		second := NewChooser(usualAttributes()).Arrange(testNode, world, ledger, demand).Apply(world)
+		first := NewChooser(usualAttributes(), nil).Arrange(testNode, world, ledger, demand).Apply(world)
+		second := NewChooser(usualAttributes(), nil).Arrange(testNode, world, ledger, demand).Apply(world)
 		if !slices.Equal(shown(first), shown(second)) {
 			t.Fatalf("once %v, once %v", shown(first), shown(second))
 		}

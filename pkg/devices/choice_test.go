@@ -231,7 +231,7 @@ func TestDevicesThatAPodShouldGet(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ledger := ledgerWith(ids(tc.taken)...)
-			a := NewChooser(usualAttributes()).Arrange(testNode, tc.world, ledger, tc.ask)
+			a := NewChooser(usualAttributes(), nil).Arrange(testNode, tc.world, ledger, tc.ask)
 			got := firstFit(a.Apply(tc.world), ledger, tc.ask.Asks)
 			if want := strings.Fields(tc.want); !slices.Equal(got, want) {
 				t.Errorf("first fit takes %v, want %v", got, want)
@@ -243,7 +243,7 @@ func TestDevicesThatAPodShouldGet(t *testing.T) {
 // e3 is a machine with the NICs of four roots taken.
 func TestFourPodsWithAndFourWithoutNICs(t *testing.T) {
 	world := hgxH100()
-	chooser := NewChooser(usualAttributes())
+	chooser := NewChooser(usualAttributes(), nil)
 	plain, beside := Demand{Asks: []Ask{gpus(1)}}, Demand{Asks: []Ask{gpus(1), nics(1)}}
 	for _, order := range []string{"ppppbbbb", "bbbbpppp", "pbpbpbpb", "bppbbppb"} {
 		ledger := ledgerWith(ids("n1 n3 n4 n6")...)
@@ -283,7 +283,7 @@ func TestDevicesAgreeOnWhatTheClaimAndTheArgumentsSay(t *testing.T) {
 		{"as published", nil, []Ask{gpus(1, "g2", "g3"), nics(1, "n3", "n5")}, []string{"g2", "n3"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			a := NewChooser(tc.near).Arrange(testNode, world, ledgerWith(), Demand{Asks: tc.ask})
+			a := NewChooser(tc.near, nil).Arrange(testNode, world, ledgerWith(), Demand{Asks: tc.ask})
 			if got := firstFit(a.Apply(world), ledgerWith(), tc.ask); !slices.Equal(got, tc.want) {
 				t.Errorf("first fit takes %v, want %v", got, tc.want)
 			}
@@ -295,7 +295,7 @@ func TestDevicesAgreeOnWhatTheClaimAndTheArgumentsSay(t *testing.T) {
 	}
 	world = machine(odd, nil)
 	asks := []Ask{matching(gpus(2), gpuDriver+"/odd")}
-	a := NewChooser(usualAttributes()).Arrange(testNode, world, ledgerWith(), Demand{Asks: asks})
+	a := NewChooser(usualAttributes(), nil).Arrange(testNode, world, ledgerWith(), Demand{Asks: asks})
 	if got, want := firstFit(a.Apply(world), ledgerWith(), asks), []string{"g0", "g2"}; !slices.Equal(got, want) {
 		t.Errorf("of devices that have to agree, first fit takes %v, want %v", got, want)
 	}
@@ -315,7 +315,7 @@ func TestNoChoiceIsMadeOfPartsAndOfSharedDevices(t *testing.T) {
 		}}
 	}
 	for name, world := range map[string][]*resourceapi.ResourceSlice{"shareable": shareable, "halves": halves} {
-		a := NewChooser(usualAttributes()).Arrange(testNode, world, ledgerWith(ids("g0")...), Demand{Asks: []Ask{gpus(2)}})
+		a := NewChooser(usualAttributes(), nil).Arrange(testNode, world, ledgerWith(ids("g0")...), Demand{Asks: []Ask{gpus(2)}})
 		if a.Rank != nil || a.Hidden != nil {
 			t.Errorf("%s: got arrangement %v, want none", name, a)
 		}
@@ -348,7 +348,7 @@ func TestWholeDevicesAreChosenAmongThoseThatAreWhole(t *testing.T) {
 	}
 	world = append(world, counters)
 	ask := gpus(2, "g0", "g1", "g2", "g3")
-	a := NewChooser(usualAttributes()).Arrange(testNode, world, ledgerWith(ids("gpart0")...), Demand{Asks: []Ask{ask}})
+	a := NewChooser(usualAttributes(), nil).Arrange(testNode, world, ledgerWith(ids("gpart0")...), Demand{Asks: []Ask{ask}})
 	got := shown(a.Apply(world))[:2]
 	if want := []string{"g2", "g3"}; !slices.Equal(got, want) {
 		t.Errorf("the first shown are %v, want %v", got, want)
@@ -366,7 +366,7 @@ func TestDevicesOfSeveralSlicesAreOrdered(t *testing.T) {
 		world = append(world, s)
 	}
 	asks := []Ask{gpus(2)}
-	a := NewChooser(usualAttributes()).Arrange(testNode, world, ledgerWith(ids("g7")...), Demand{Asks: asks})
+	a := NewChooser(usualAttributes(), nil).Arrange(testNode, world, ledgerWith(ids("g7")...), Demand{Asks: asks})
 	if got, want := firstFit(a.Apply(world), ledgerWith(ids("g7")...), asks), []string{"g5", "g4"}; !slices.Equal(got, want) {
 		t.Errorf("first fit takes %v, want %v", got, want)
 	}

@@ -28,6 +28,7 @@ type facts struct {
 // used by several goroutines.
 type factCache struct {
 	known *lru.Cache
+	hints Hints
 }
 
 type factKey struct {
@@ -35,30 +36,32 @@ type factKey struct {
 	version string
 }
 
-func newFactCache() factCache { return factCache{known: lru.New(cachedFacts)} }
+func newFactCache(hints Hints) factCache {
+	return factCache{known: lru.New(cachedFacts), hints: hints}
+}
 
 // of returns the facts of a slice. They must not be changed. A slice that is not from
 // the API has no UID and is read each time.
 func (c factCache) of(slice *resourceapi.ResourceSlice) *facts {
 	if slice.UID == "" {
-		return readFacts(slice)
+		return readFacts(slice, c.hints)
 	}
 	key := factKey{uid: slice.UID, version: slice.ResourceVersion}
 	if known, ok := c.known.Get(key); ok {
 		return known.(*facts)
 	}
-	f := readFacts(slice)
+	f := readFacts(slice, c.hints)
 	c.known.Add(key, f)
 	return f
 }
 
-func readFacts(slice *resourceapi.ResourceSlice) *facts {
+func readFacts(slice *resourceapi.ResourceSlice, hints Hints) *facts {
 	n := len(slice.Spec.Devices)
 	f := &facts{ids: make([]structured.DeviceID, n), places: make([]Locus, n), nic: make([]bool, n)}
 	for i := range slice.Spec.Devices {
 		device := &slice.Spec.Devices[i]
 		f.ids[i] = deviceIn(slice, i)
-		f.places[i] = LocusOf(slice.Spec.Driver, device)
+		f.places[i] = LocusOf(slice.Spec.Driver, device, hints)
 		f.nic[i] = IsRDMA(slice.Spec.Driver, device)
 		for j, size := range partitionSizes {
 			value := valueOf(slice.Spec.Driver, device, "partition"+strconv.Itoa(size))

@@ -26,6 +26,8 @@ const (
 	attributePCIeRoot    = "resource.kubernetes.io/pcieRoot"
 	attributeNUMANode    = "resource.kubernetes.io/numaNode"
 	attributeDranetNUMA  = "dra.net/numaNode"
+	attributePCIBusID    = "resource.kubernetes.io/pciBusID"
+	attributeProduct     = "productName"
 )
 
 // migSlices is the number of compute slices that a whole GPU can be cut into.

@@ -70,7 +70,7 @@ func BenchmarkAllocate(b *testing.B) {
 	}{{"first fit", nil}, {"choice", configv1.DefaultAlignmentAttributes()}} {
 		b.Run(bc.name, func(b *testing.B) {
 			f := newFixture(b, objects...)
-			f.plugin.chooser = devices.NewChooser(bc.near)
+			f.plugin.chooser = devices.NewChooser(bc.near, nil)
 			b.ReportAllocs()
 			for b.Loop() {
 				s := f.session()

@@ -44,6 +44,8 @@ type Plugin struct {
 
 	// classifier tells which devices a class means.
 	classifier *devices.Classifier
+	// hints tell where devices are attached that do not say it.
+	hints devices.Hints
 	// chooser tells which devices a pod should get.
 	chooser *devices.Chooser
 	// celCache holds the compiled selectors of claims and classes.
@@ -120,6 +122,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 		EnableConsumableCapacity: features.EnableDRAConsumableCapacity,
 		EnableListTypeAttributes: features.EnableDRAListTypeAttributes,
 	}
+	hints := hintsOf(own.NUMAHints)
 	return &Plugin{
 		DynamicResources: inTree,
 		book:             book,
@@ -129,12 +132,21 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 		planner:          planner,
 		view:             view,
 		classifier:       devices.NewClassifier(celFeatures),
-		chooser:          devices.NewChooser(own.AlignmentAttributes),
+		hints:            hints,
+		chooser:          devices.NewChooser(own.AlignmentAttributes, hints),
 		celCache:         cel.NewCache(cachedSelectors, celFeatures),
 		filterTimeout:    ptr.Deref(own.FilterTimeout, metav1.Duration{}).Duration,
 		isMember:         func(*v1.Pod) bool { return false },
 		reservations:     make(map[types.UID]*Reservation),
 	}, nil
+}
+
+func hintsOf(args []config.NUMAHint) devices.Hints {
+	hints := make(devices.Hints, len(args))
+	for i, hint := range args {
+		hints[i] = devices.Hint{Product: hint.ProductName, NUMA: hint.PCIDomains}
+	}
+	return hints
 }
 
 func newInTree(ctx context.Context, args *schedulerconfig.DynamicResourcesArgs, handle fwk.Handle, features feature.Features) (*dynamicresources.DynamicResources, error) {

@@ -133,7 +133,7 @@ func (s *Session) Loci(pod *v1.Pod, chosen *Allocation) (accelerators, nics []de
 			if device == nil || ptr.Deref(result.AdminAccess, false) {
 				continue
 			}
-			accelerators, nics = file(result.Driver, device, accelerators, nics)
+			accelerators, nics = s.file(result.Driver, device, accelerators, nics)
 		}
 	}
 	if chosen != nil {
@@ -175,17 +175,17 @@ func (a *Allocation) has(claim *resourceapi.ResourceClaim) bool {
 // NodeLoci returns where the accelerators and the RDMA devices of a node are.
 func (s *Session) NodeLoci(node string) (accelerators, nics []devices.Locus) {
 	s.inventory.OnNode(node, func(driver string, device *resourceapi.Device) {
-		accelerators, nics = file(driver, device, accelerators, nics)
+		accelerators, nics = s.file(driver, device, accelerators, nics)
 	})
 	return accelerators, nics
 }
 
-func file(driver string, device *resourceapi.Device, accelerators, nics []devices.Locus) (_, _ []devices.Locus) {
+func (s *Session) file(driver string, device *resourceapi.Device, accelerators, nics []devices.Locus) (_, _ []devices.Locus) {
 	switch {
 	case devices.Accelerators(driver, device) > 0:
-		accelerators = append(accelerators, devices.LocusOf(driver, device))
+		accelerators = append(accelerators, devices.LocusOf(driver, device, s.plugin.hints))
 	case devices.IsRDMA(driver, device):
-		nics = append(nics, devices.LocusOf(driver, device))
+		nics = append(nics, devices.LocusOf(driver, device, s.plugin.hints))
 	}
 	return accelerators, nics
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podgang/podgang-scheduler/pkg/lab/shape"
 )
@@ -86,6 +87,41 @@ func TestGPUAndNICOfTwoClaimsAreNear(t *testing.T) {
 	for _, pod := range pods {
 		if gpus, nics := s.slotsOf(pod); len(gpus) != 1 || len(nics) != 1 || gpus[0] != nics[0] {
 			t.Errorf("pod %s has GPU %v and NIC %v, want one of each on one PCIe root", pod, gpus, nics)
+		}
+	}
+}
+
+// A GB200 tray: no GPU shares a PCIe root with a NIC, and the driver of the GPUs does not
+// tell their NUMA nodes. What machines of that product have is known.
+func TestGB200GPUAndNICAreOfOneNUMANode(t *testing.T) {
+	s := shared(t)
+	gpuClass, nicClass := s.ownClass(), s.nicClass()
+	var gpus, nics []resourcev1.Device
+	for _, domain := range []string{"0019", "0008", "0018", "0009"} {
+		gpus = append(gpus, device("gpu-"+domain, "productName", "NVIDIA GB200",
+			"resource.kubernetes.io/pciBusID", domain+":06:00.0", pcieRoot, "pci"+domain+":00"))
+	}
+	for _, domain := range []string{"0000", "0002", "0010", "0012"} {
+		numa := int64(0)
+		if domain >= "0010" {
+			numa = 1
+		}
+		nic := device("nic-"+domain, pcieRoot, "pci"+domain+":00")
+		nic.Attributes["dra.net/numaNode"] = resourcev1.DeviceAttribute{IntValue: &numa}
+		nic.Attributes["dra.net/rdma"] = resourcev1.DeviceAttribute{BoolValue: ptr.To(true)}
+		nics = append(nics, nic)
+	}
+	s.node("x", publishes(gpuClass, gpus...), publishes(nicClass, nics...))
+	s.template("both", claimSpec(request("gpu", gpuClass, 1), request("nic", nicClass, 1)))
+	pods := names("g", 4)
+	s.gang("g", group("w", 4, pods...))
+	s.members("g", 4, fromTemplate("both", "both"))
+	s.bound(pods...)
+	for _, pod := range pods {
+		// Of both, those of NUMA node 1 have the greater third digit.
+		chosen := s.devicesOf(pod)
+		if len(chosen) != 2 || chosen[0].Device[6] != chosen[1].Device[6] {
+			t.Errorf("pod %s has %v, want a GPU and a NIC of one NUMA node", pod, chosen)
 		}
 	}
 }

@@ -164,4 +164,18 @@ type PodGangResourcesArgs struct {
 	// a pod should agree on them. Empty leaves devices in the order in which they
 	// are published.
 	AlignmentAttributes []string
+
+	// NUMAHints tell the NUMA node of devices whose driver does not.
+	NUMAHints []NUMAHint
+}
+
+// NUMAHint tells where the devices of a product are attached on the machines that have
+// them.
+type NUMAHint struct {
+	// ProductName is a part of the device's attribute productName.
+	ProductName string
+
+	// PCIDomains has the NUMA node for each PCI domain, the first four digits of
+	// the device's resource.kubernetes.io/pciBusID.
+	PCIDomains map[string]int64
 }

@@ -61,7 +61,11 @@ func TestArgumentsAreDecodedToInternalTypes(t *testing.T) {
       rdma: {assume: Always, deviceClasses: [nic.example.com], extendedResources: [example.com/nic]}
       computeDomains: {placement: Preferred, daemonRequests: {cpu: "1"}}
   - name: PodGangResources
-    args: {filterTimeout: 0s, bindingTimeout: 1m, alignmentAttributes: [example.com/complex]}
+    args:
+      filterTimeout: 0s
+      bindingTimeout: 1m
+      alignmentAttributes: [example.com/complex]
+      numaHints: [{productName: Own, pciDomains: {"000a": 1}}]
 `)
 	wantGang := &config.PodGangArgs{
 		PermitTimeout: metav1.Duration{Duration: 90 * time.Second},
@@ -91,6 +95,7 @@ func TestArgumentsAreDecodedToInternalTypes(t *testing.T) {
 		BindingTimeout: &metav1.Duration{Duration: time.Minute},
 
 		AlignmentAttributes: []string{"example.com/complex"},
+		NUMAHints:           []config.NUMAHint{{ProductName: "Own", PCIDomains: map[string]int64{"000a": 1}}},
 	}
 	if diff := cmp.Diff(runtime.Object(wantResources), got["PodGangResources"]); diff != "" {
 		t.Errorf("PodGangResources (-want +got):\n%s", diff)

@@ -25,6 +25,18 @@ func DefaultAlignmentAttributes() []string {
 	return []string{"resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode"}
 }
 
+// DefaultNUMAHints returns the default of PodGangResourcesArgs.NUMAHints: the PCI domains
+// of the accelerators of machines on which they share no PCIe root with a NIC.
+func DefaultNUMAHints() []NUMAHint {
+	grace := map[string]int64{"0008": 0, "0009": 0, "0018": 1, "0019": 1}
+	azure := map[string]int64{"0001": 0, "0002": 0, "0003": 0, "0008": 0, "0009": 1, "000a": 1, "000b": 1, "000c": 1}
+	return []NUMAHint{
+		{ProductName: "GB200", PCIDomains: grace},
+		{ProductName: "GB300", PCIDomains: grace},
+		{ProductName: "H100", PCIDomains: azure},
+	}
+}
+
 // DefaultStarvationAfter is the default of PodGangArgs.StarvationAfter.
 const DefaultStarvationAfter = 5 * time.Minute
 
@@ -156,5 +168,8 @@ func SetDefaults_PodGangResourcesArgs(obj *PodGangResourcesArgs) { //nolint:revi
 	obj.BindingTimeout = inTree.BindingTimeout
 	if obj.AlignmentAttributes == nil {
 		obj.AlignmentAttributes = DefaultAlignmentAttributes()
+	}
+	if obj.NUMAHints == nil {
+		obj.NUMAHints = DefaultNUMAHints()
 	}
 }

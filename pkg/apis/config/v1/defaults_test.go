@@ -74,18 +74,18 @@ func TestDefaults(t *testing.T) {
 		{
 			name: "PodGangResourcesArgs, nothing set",
 			in:   &PodGangResourcesArgs{},
-			want: &PodGangResourcesArgs{FilterTimeout: duration(10 * time.Second), BindingTimeout: duration(10 * time.Minute), AlignmentAttributes: DefaultAlignmentAttributes()},
+			want: &PodGangResourcesArgs{FilterTimeout: duration(10 * time.Second), BindingTimeout: duration(10 * time.Minute), AlignmentAttributes: DefaultAlignmentAttributes(), NUMAHints: DefaultNUMAHints()},
 		},
 		{
 			name: "PodGangResourcesArgs, what is set stays",
-			in:   &PodGangResourcesArgs{FilterTimeout: duration(0), BindingTimeout: duration(time.Minute), AlignmentAttributes: []string{}},
-			want: &PodGangResourcesArgs{FilterTimeout: duration(0), BindingTimeout: duration(time.Minute), AlignmentAttributes: []string{}},
+			in:   &PodGangResourcesArgs{FilterTimeout: duration(0), BindingTimeout: duration(time.Minute), AlignmentAttributes: []string{}, NUMAHints: []NUMAHint{}},
+			want: &PodGangResourcesArgs{FilterTimeout: duration(0), BindingTimeout: duration(time.Minute), AlignmentAttributes: []string{}, NUMAHints: []NUMAHint{}},
 		},
 		{
 			name: "PodGangResourcesArgs, no default for a feature that is off",
 			off:  []featuregate.Feature{features.DRADeviceBindingConditions},
 			in:   &PodGangResourcesArgs{},
-			want: &PodGangResourcesArgs{FilterTimeout: duration(10 * time.Second), AlignmentAttributes: DefaultAlignmentAttributes()},
+			want: &PodGangResourcesArgs{FilterTimeout: duration(10 * time.Second), AlignmentAttributes: DefaultAlignmentAttributes(), NUMAHints: DefaultNUMAHints()},
 		},
 	}
 	for _, tc := range cases {

@@ -296,4 +296,26 @@ type PodGangResourcesArgs struct {
 	// drivers publish them.
 	// +optional
 	AlignmentAttributes []string `json:"alignmentAttributes"`
+
+	// NUMAHints tell the NUMA node of devices whose driver does not publish it, so
+	// that they can be aligned with NICs on machines where the two share no PCIe
+	// root. What a driver publishes comes before a hint.
+	//
+	// A list; the default knows NVIDIA GB200 and GB300, and H100 on Azure. An empty
+	// list means no hints; devices of which the NUMA node is not known are taken as
+	// aligned with any.
+	// +optional
+	NUMAHints []NUMAHint `json:"numaHints"`
+}
+
+// NUMAHint tells where the devices of a product are attached on the machines that have
+// them.
+type NUMAHint struct {
+	// ProductName is a part of the device's attribute productName, such as GB200. The
+	// first hint that has the product and the PCI domain counts.
+	ProductName string `json:"productName"`
+
+	// PCIDomains has the NUMA node for each PCI domain, the first four digits of the
+	// device's resource.kubernetes.io/pciBusID, as in "0008".
+	PCIDomains map[string]int64 `json:"pciDomains"`
 }

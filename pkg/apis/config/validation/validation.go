@@ -3,6 +3,7 @@
 package validation
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,9 @@ const (
 	maxAlignmentAttributes = 4
 	minStarvationAfter     = time.Second
 )
+
+// pciDomain is the part before the first colon of a device's pciBusID.
+var pciDomain = regexp.MustCompile(`^[0-9a-f]{4}$`)
 
 // ValidatePodGangArgs returns nil or an aggregate of one field.Error for each
 // field of args that is wrong. The path leads to args in the configuration; it
@@ -66,7 +70,30 @@ func ValidatePodGangResourcesArgs(path *field.Path, args *config.PodGangResource
 	}
 	features := schedfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	errs := validateAlignmentAttributes(path.Child("alignmentAttributes"), args.AlignmentAttributes)
+	errs = append(errs, validateNUMAHints(path.Child("numaHints"), args.NUMAHints)...)
 	return utilerrors.NewAggregate([]error{schedvalidation.ValidateDynamicResourcesArgs(path, &inTree, features), errs.ToAggregate()})
+}
+
+func validateNUMAHints(path *field.Path, hints []config.NUMAHint) field.ErrorList {
+	var errs field.ErrorList
+	for i, hint := range hints {
+		if hint.ProductName == "" {
+			errs = append(errs, field.Required(path.Index(i).Child("productName"), "name a part of the devices' attribute productName"))
+		}
+		if len(hint.PCIDomains) == 0 {
+			errs = append(errs, field.Required(path.Index(i).Child("pciDomains"), "give the NUMA node of each PCI domain"))
+		}
+		for domain, numa := range hint.PCIDomains {
+			at := path.Index(i).Child("pciDomains").Key(domain)
+			if !pciDomain.MatchString(domain) {
+				errs = append(errs, field.Invalid(at, domain, "must be four hexadecimal digits in small letters, such as 0008"))
+			}
+			if numa < 0 {
+				errs = append(errs, field.Invalid(at, numa, "must be 0 or more"))
+			}
+		}
+	}
+	return errs
 }
 
 func validateAlignmentAttributes(path *field.Path, names []string) field.ErrorList {

@@ -132,6 +132,30 @@ func TestValidatePodGangResourcesArgs(t *testing.T) {
 			args: config.PodGangResourcesArgs{AlignmentAttributes: []string{"a/a", "a/b", "a/c", "a/d", "a/e"}},
 			want: `args.alignmentAttributes: Too many: 5: must have at most 4 items`,
 		},
+		{
+			name: "NUMA hint",
+			args: config.PodGangResourcesArgs{NUMAHints: []config.NUMAHint{{ProductName: "GB200", PCIDomains: map[string]int64{"000a": 0}}}},
+		},
+		{
+			name: "NUMA hint without a product",
+			args: config.PodGangResourcesArgs{NUMAHints: []config.NUMAHint{{PCIDomains: map[string]int64{"000a": 0}}}},
+			want: `args.numaHints[0].productName: Required value: name a part of the devices' attribute productName`,
+		},
+		{
+			name: "NUMA hint without domains",
+			args: config.PodGangResourcesArgs{NUMAHints: []config.NUMAHint{{ProductName: "GB200"}}},
+			want: `args.numaHints[0].pciDomains: Required value: give the NUMA node of each PCI domain`,
+		},
+		{
+			name: "NUMA hint for a whole address",
+			args: config.PodGangResourcesArgs{NUMAHints: []config.NUMAHint{{ProductName: "GB200", PCIDomains: map[string]int64{"000a:06:00.0": 0}}}},
+			want: `args.numaHints[0].pciDomains[000a:06:00.0]: Invalid value: "000a:06:00.0": must be four hexadecimal digits in small letters, such as 0008`,
+		},
+		{
+			name: "NUMA hint for no node",
+			args: config.PodGangResourcesArgs{NUMAHints: []config.NUMAHint{{ProductName: "GB200", PCIDomains: map[string]int64{"000a": -1}}}},
+			want: `args.numaHints[0].pciDomains[000a]: Invalid value: -1: must be 0 or more`,
+		},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
