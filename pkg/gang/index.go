@@ -42,6 +42,8 @@ type Index struct {
 	listedBy map[types.NamespacedName]sets.Set[Key]
 	// families names the gangs of each family.
 	families map[Family]sets.Set[Key]
+	// former remembers the places that members have left.
+	former former
 	// freed are pods that have just ceased to be members, and unsettled gangs that
 	// Admit has touched; the next settle deals with them.
 	freed     []*v1.Pod
@@ -87,6 +89,7 @@ func NewIndex(schedulerName string, getPod PodGetter) *Index {
 		members:       make(map[types.NamespacedName]*member),
 		listedBy:      make(map[types.NamespacedName]sets.Set[Key]),
 		families:      make(map[Family]sets.Set[Key]),
+		former:        newFormer(),
 	}
 }
 
@@ -271,6 +274,9 @@ func (i *Index) updateMember(m *member, pod *v1.Pod) []*gang {
 // dropMember removes a member from its gang and returns the gang.
 func (i *Index) dropMember(m *member) []*gang {
 	g := m.gang
+	if node := m.pod.Spec.NodeName; node != "" {
+		i.former.left(g.key, node)
+	}
 	delete(i.members, podKey(m.pod))
 	delete(g.members, m.pod.Name)
 	g.resign(m.pod.UID)

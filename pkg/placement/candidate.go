@@ -25,8 +25,8 @@ type candidate struct {
 
 	// What follows orders candidates, in this order, after what is missed and the
 	// score: see compare.
-	missed            []int
-	companions, near  int64
+	missed                   []int
+	reused, companions, near int64
 	leftover          int64
 	opened, avoidable int
 	rank              int64
@@ -45,6 +45,9 @@ func (f *field) assess(seats []score.Seats, lists nodeLists, time score.Result) 
 		count := int64(seat.Count)
 		c.rank += count * int64(f.rank[seat.Kind][seat.Node])
 		c.near += count * f.nearness(seat.Node)
+		if f.reuse != nil && f.reuse[seat.Node] {
+			c.reused += count
+		}
 		if clique := f.clique(seat.Node); clique != topology.None {
 			cliques[clique] = true
 			if f.p.Classes[seat.Kind].Domain == topology.None {
@@ -160,6 +163,7 @@ func better(a, b *candidate, least float64) int {
 	return cmp.Or(
 		slices.Compare(a.missed, b.missed),
 		cmp.Compare(steps(a.time, least), steps(b.time, least)),
+		cmp.Compare(b.reused, a.reused),
 		cmp.Compare(b.companions, a.companions),
 		cmp.Compare(b.near, a.near),
 		cmp.Compare(a.leftover, b.leftover),

@@ -3,6 +3,7 @@
 package placement
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/podgang/podgang-scheduler/pkg/score"
@@ -21,15 +22,16 @@ func TestOrderOfCandidates(t *testing.T) {
 	order := []candidate{
 		{missed: []int{0, 2}, time: score.Result{Time: 9, Pairs: true}},
 		{missed: []int{1, 0}, time: score.Result{Time: 1, Pairs: true}},
-		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, companions: 3},
-		{missed: []int{1, 0}, time: score.Result{Time: 1.022, Pairs: true}, companions: 2, near: 1},
-		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, companions: 1, near: 5, leftover: 9},
-		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, companions: 1, near: 4, leftover: 1, opened: 3},
-		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, companions: 1, near: 4, leftover: 2, opened: 1, avoidable: 4},
-		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, companions: 1, near: 4, leftover: 2, opened: 2, avoidable: 1, rank: 8},
-		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, companions: 1, near: 4, leftover: 2, opened: 2, avoidable: 2, rank: 6, seats: seats(5, 6)},
-		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, companions: 1, near: 4, leftover: 2, opened: 2, avoidable: 2, rank: 7, seats: seats(1, 3)},
-		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, companions: 1, near: 4, leftover: 2, opened: 2, avoidable: 2, rank: 7, seats: seats(2, 3)},
+		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, reused: 2, companions: 1},
+		{missed: []int{1, 0}, time: score.Result{Time: 1.022, Pairs: true}, reused: 1, companions: 3},
+		{missed: []int{1, 0}, time: score.Result{Time: 1.022, Pairs: true}, reused: 1, companions: 2, near: 1},
+		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, reused: 1, companions: 1, near: 5, leftover: 9},
+		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, reused: 1, companions: 1, near: 4, leftover: 1, opened: 3},
+		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, reused: 1, companions: 1, near: 4, leftover: 2, opened: 1, avoidable: 4},
+		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, reused: 1, companions: 1, near: 4, leftover: 2, opened: 2, avoidable: 1, rank: 8},
+		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, reused: 1, companions: 1, near: 4, leftover: 2, opened: 2, avoidable: 2, rank: 6, seats: seats(5, 6)},
+		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, reused: 1, companions: 1, near: 4, leftover: 2, opened: 2, avoidable: 2, rank: 7, seats: seats(1, 3)},
+		{missed: []int{1, 0}, time: score.Result{Time: 1.025, Pairs: true}, reused: 1, companions: 1, near: 4, leftover: 2, opened: 2, avoidable: 2, rank: 7, seats: seats(2, 3)},
 	}
 	for i := range order {
 		for j := range order {
@@ -68,6 +70,37 @@ func TestWiderScopesPreferFirst(t *testing.T) {
 			if levels[0].Of[n] != 0 {
 				t.Errorf("all ways looked at: %v: got nodes %v, want the block that holds the gang", enumerable, solution.Nodes)
 				break
+			}
+		}
+	}
+}
+
+func TestPlaceToReuseIsPreferredAmongEquals(t *testing.T) {
+	levels := []*topology.Level{levelOf("rack", "1 1 2 2 3 3")}
+	for _, tc := range []struct {
+		name  string
+		slots []int
+		reuse []int
+		want  []int
+	}{
+		{"as good as others", []int{1, 1, 1, 1, 1, 1}, []int{2, 3}, []int{2, 3}},
+		{"less tight than others", []int{1, 1, 3, 3, 1, 1}, []int{2, 3}, []int{2, 2}},
+		{"worse than others", []int{1, 1, 1, 1, 1, 1}, []int{1, 2}, []int{0, 1}},
+		{"without room", []int{1, 1, 1, 0, 1, 1}, []int{2, 3}, []int{0, 1}},
+		{"in part", []int{1, 1, 1, 1, 1, 1}, []int{5}, []int{4, 5}},
+	} {
+		for _, enumerable := range []bool{true, false} {
+			p := gangOf(levels, tc.slots, []string{"gang"}, map[string]pack{"gang": {preferred: []string{"rack"}}},
+				group{count: 2, scopes: []string{"gang"}, domain: none})
+			p.Reuse = tc.reuse
+			s := newSearch(p, clusterOf(t, p))
+			s.enumerable = enumerable
+			solution, shortage := s.run()
+			if shortage != nil {
+				t.Fatalf("%s: got shortage %+v", tc.name, shortage)
+			}
+			if slices.Sort(solution.Nodes); !slices.Equal(solution.Nodes, tc.want) {
+				t.Errorf("%s, all ways looked at: %v: got nodes %v, want %v", tc.name, enumerable, solution.Nodes, tc.want)
 			}
 		}
 	}

@@ -49,6 +49,8 @@ type field struct {
 	companions [][]int32
 	// near counts the nodes of Problem.Near in each domain of each level of Split.
 	near [][]int32
+	// reuse tells for each node whether it is in Problem.Reuse, nil if none is.
+	reuse []bool
 }
 
 // newField sees the cluster as it is now.
@@ -161,7 +163,7 @@ func (f *field) limitsOf(class int, nodes []int, count func(class, node int) int
 	return limits
 }
 
-// note lists the facts, the levels and the domains of Near.
+// note lists the facts, the levels, the domains of Near, and what is in Reuse.
 func (f *field) note() {
 	f.facts = make([]score.Facts, len(f.p.Nodes))
 	for n := range f.p.Nodes {
@@ -184,6 +186,27 @@ func (f *field) note() {
 	for _, level := range f.p.Split {
 		f.near = append(f.near, countDomains(level, f.p.Near))
 	}
+	for _, n := range f.p.Reuse {
+		if f.reuse == nil {
+			f.reuse = make([]bool, f.size)
+		}
+		if n < f.size {
+			f.reuse[n] = true
+		}
+	}
+}
+
+// reused returns the nodes of each class that are in Reuse.
+func (f *field) reused() nodeLists {
+	lists := make(nodeLists, len(f.nodes))
+	for class, nodes := range f.nodes {
+		for _, n := range nodes {
+			if f.reuse[n] {
+				lists[class] = append(lists[class], n)
+			}
+		}
+	}
+	return lists
 }
 
 // countDomains counts the nodes in each domain of a level.

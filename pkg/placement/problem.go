@@ -37,6 +37,9 @@ type Problem struct {
 	// preferred.
 	Companions []Companion
 	Near       []int
+	// Reuse are nodes to which the gang would rather come back: of placements with
+	// the same score, one with more pods there is preferred.
+	Reuse []int
 	// Interacts is set when whether a pod fits depends on where others of the gang
 	// are, beyond the room they take: affinity, anti-affinity, spreading. The
 	// order in which pods are placed then matters, and fewer orders are skipped.

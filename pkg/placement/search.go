@@ -22,6 +22,7 @@ import (
 //   - those that miss the fewest preferred levels, counted from the scopes that
 //     contain most: the gang, then group configs, then groups;
 //   - those with the better score, in steps of 0.01;
+//   - those with the most pods on nodes of Reuse;
 //   - those that leave room for companions close by, and those close to Near;
 //   - those that leave the least in the tightest domain that holds the gang;
 //   - those that open the fewest NVLink domains, and use the fewest nodes of one for

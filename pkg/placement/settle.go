@@ -88,7 +88,7 @@ func (s *search) explore() (placed bool, short *Shortage, proof bool) {
 	for round := range roundsOfRegions {
 		var candidates []*candidate
 		infeasible := false
-		r := newRegions(s.f, func(lists nodeLists) bool {
+		leaf := func(lists nodeLists) bool {
 			seats, ok := s.f.seat(lists, s.f.count, s.f.fixed, nil)
 			if !ok {
 				return false
@@ -100,9 +100,13 @@ func (s *search) explore() (placed bool, short *Shortage, proof bool) {
 			}
 			candidates = append(candidates, c)
 			return true
-		})
+		}
+		r := newRegions(s.f, leaf)
 		leaves := r.leaves
 		r.walk(0, s.f.nodes, s.f.leavesFor())
+		if s.f.reuse != nil && len(candidates) > 0 {
+			newRegions(s.f, leaf).walk(0, s.f.reused(), s.f.leavesFor())
+		}
 		if len(candidates) == 0 {
 			if r.short != nil {
 				short = &r.short.shortage

@@ -43,6 +43,8 @@ const (
 	ReasonUndone = "GangUndone"
 	// ReasonNotBound: a member of a gang that was let go could not be bound.
 	ReasonNotBound = "MemberNotBound"
+	// ReasonReuseIgnored: the gang whose place is to be reused is not known.
+	ReasonReuseIgnored = "ReuseReservationIgnored"
 	// ReasonScheduled: every group of the gang has its floor bound.
 	ReasonScheduled = "GangScheduled"
 )
@@ -72,6 +74,8 @@ type note struct {
 	undone string
 	// notBound is why a member could not be bound, empty once that is told.
 	notBound string
+	// ignored is why a hint is not followed, ignoredTold what was told of that.
+	ignored, ignoredTold string
 	// told is the verdict that was last told with an event, at toldAt.
 	told   verdict
 	toldAt time.Time
@@ -156,6 +160,16 @@ func (r *Reporter) Undone(key gang.Key, cause gang.Cause, reason string) {
 	rollbacks.WithLabelValues(string(cause)).Inc()
 	r.update(key, func(n *note) { n.undone, n.score = reason, nil })
 	r.queue.AddAfter(key, gather)
+}
+
+// ReuseIgnored notes that the gang's hint to reuse the place of another is not followed.
+// It is told once; the empty reason says that there is nothing to tell any more.
+func (r *Reporter) ReuseIgnored(key gang.Key, reason string) {
+	changed := false
+	r.update(key, func(n *note) { changed, n.ignored = n.ignored != reason, reason })
+	if changed && reason != "" {
+		r.queue.AddAfter(key, gather)
+	}
 }
 
 // NotBound notes that a member of a gang that was let go could not be bound.
@@ -272,7 +286,7 @@ func (r *Reporter) due(key gang.Key, view gang.View) dueReport {
 		}
 		n.waited = n.waited || !view.Satisfied
 		n.measureWait(view, now)
-		if wait := n.toldAt.Add(pause).Sub(now); wait > 0 && (tell != n.told || n.undone != "" || n.notBound != "") {
+		if wait := n.toldAt.Add(pause).Sub(now); wait > 0 && (tell != n.told || n.undone != "" || n.notBound != "" || n.ignored != n.ignoredTold) {
 			if due.again == 0 || wait < due.again {
 				due.again = wait
 			}
@@ -322,6 +336,10 @@ func (n *note) tell(v verdict, now time.Time) []event {
 		due = append(due, event{kind: v1.EventTypeWarning, reason: ReasonNotBound, note: n.notBound})
 		n.notBound = ""
 	}
+	if n.ignored != "" && n.ignored != n.ignoredTold {
+		due = append(due, event{kind: v1.EventTypeWarning, reason: ReasonReuseIgnored, note: n.ignored})
+	}
+	n.ignoredTold = n.ignored
 	if v.reason != "" && v != n.told {
 		kind := v1.EventTypeWarning
 		if v.reason == ReasonScheduled {
@@ -344,6 +362,8 @@ func (n *note) untell(failed []event) {
 			n.undone = e.note
 		case e.reason == ReasonNotBound && n.notBound == "":
 			n.notBound = e.note
+		case e.reason == ReasonReuseIgnored:
+			n.ignoredTold = ""
 		case e.reason == n.told.reason:
 			n.told = verdict{}
 		}

@@ -200,6 +200,22 @@ func TestMemberThatCouldNotBeBoundIsToldOnce(t *testing.T) {
 	f.expectEvents("Warning MemberNotBound second")
 }
 
+func TestIgnoredHintIsToldOnce(t *testing.T) {
+	f := newFixture(t, config.StatusPolicyScoreOnly, 1, pod("p"))
+	defer f.stop()
+	f.ReuseIgnored(key, "no place of a is known")
+	f.reportNow()
+	f.expectEvents("Warning ReuseReservationIgnored no place of a is known")
+	f.ReuseIgnored(key, "no place of a is known")
+	f.reportAfter(time.Minute)
+	f.ReuseIgnored(key, "")
+	f.reportAfter(time.Minute)
+	f.expectEvents()
+	f.ReuseIgnored(key, "no place of b is known")
+	f.reportAfter(time.Minute)
+	f.expectEvents("Warning ReuseReservationIgnored no place of b is known")
+}
+
 func TestLongReasonsAreCut(t *testing.T) {
 	f := newFixture(t, config.StatusPolicyScoreOnly, 1, pod("p"))
 	defer f.stop()

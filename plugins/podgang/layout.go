@@ -30,6 +30,8 @@ type layout struct {
 	// nodes of those that do not.
 	companions []placement.Companion
 	near       []int
+	// reuse are the nodes to which the gang would rather come back.
+	reuse []int
 	// terrain is nil when it does not matter where members are.
 	terrain *terrain
 	// units and domains number the parts of the gang and what its pods share.
@@ -239,6 +241,7 @@ func (w *world) problem() placement.Problem {
 	if l == nil || l.terrain == nil {
 		return p
 	}
+	p.Reuse = l.reuse
 	p.Nodes, p.Split, p.Model = w.stock, l.terrain.split, l.terrain.model
 	p.Companions, p.Near = l.companions, l.near
 	for i := range l.constraints {

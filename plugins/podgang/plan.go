@@ -68,6 +68,9 @@ func (pl *Plugin) plan(ctx context.Context, snapshot gang.Snapshot) (*plan, *ref
 		pl.openKept(ctx, snapshot.Key)
 		return nil, r, nil
 	}
+	reuse, ignored := pl.placesToReuse(snapshot)
+	pl.reports.ReuseIgnored(snapshot.Key, ignored)
+	w.prefer(reuse)
 	problem := w.problem()
 	floors := problem
 	floors.Pods = problem.Pods[:floor]

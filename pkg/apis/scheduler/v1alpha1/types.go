@@ -61,8 +61,9 @@ type PodGangSpec struct {
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// ReuseReservationRef names another gang whose place this one may take over.
-	// It is a hint. No Grove version up to v0.1.0-alpha.12 sets it.
+	// ReuseReservationRef names another gang of the namespace whose place this one
+	// would rather have than another as good. It is a hint: the gang never waits for
+	// that place. No Grove version up to v0.1.0-alpha.12 sets it.
 	// +optional
 	ReuseReservationRef *NamespacedName `json:"reuseReservationRef,omitempty"`
 }
