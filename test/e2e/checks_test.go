@@ -34,7 +34,7 @@ const (
 // finish runs the common checks, tells what a failed scenario looked like, and deletes
 // what it made.
 func (s *scenario) finish() {
-	ctx, cancel := context.WithTimeout(context.Background(), cleanTime+3*settleTime)
+	ctx, cancel := context.WithTimeout(context.Background(), cleanTime+4*settleTime)
 	defer cancel()
 	s.ctx = ctx // that of the test has ended
 	if !s.t.Failed() && !s.t.Skipped() {
