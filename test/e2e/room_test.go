@@ -76,16 +76,14 @@ func TestDrainedNodeGoesBackToItsGang(t *testing.T) {
 // use changes. It returns when the gang has been tried.
 func (s *scenario) tryAgain(node string, round int) {
 	s.t.Helper()
-	before := s.cycles().plans
+	before := s.cycles()
 	s.editDevices(node, s.ownDriver(), func(devices []resourcev1.Device) {
-		devices[0].Attributes = map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"round": {IntValue: ptr.To(int64(round))}}
-	})
-	s.until("the gang has been tried again", func() string {
-		if s.cycles().plans == before {
-			return "it has not"
+		if devices[0].Attributes == nil {
+			devices[0].Attributes = map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{}
 		}
-		return ""
+		devices[0].Attributes["round"] = resourcev1.DeviceAttribute{IntValue: ptr.To(int64(round))}
 	})
+	s.triedAgain(before)
 }
 
 // One of three pods fits beside pods that are being deleted, while bindings are slow.
