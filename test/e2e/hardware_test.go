@@ -273,7 +273,8 @@ func (s *scenario) setDeviceCondition(pod, condition string) {
 	}
 }
 
-// allocatedFor reports whether every claim of the pods is allocated and reserved for them.
+// allocatedFor waits until every claim of the pods exists and is allocated and reserved
+// for them.
 func (s *scenario) allocatedFor(pods ...string) {
 	s.t.Helper()
 	s.until(fmt.Sprintf("the claims of %v are allocated and reserved for them", pods), func() string {
