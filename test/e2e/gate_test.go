@@ -30,11 +30,9 @@ type gate struct {
 	proxy     *httputil.ReverseProxy
 	transport *http.Transport
 
-	mu          sync.Mutex // guards rules, streamRules and late
+	mu          sync.Mutex // guards rules and streamRules
 	rules       []*rule
 	streamRules []streamRule
-	// late is by how much events of claims are delayed, nil for not at all.
-	late func() time.Duration
 }
 
 // rule is what happens to the requests that match.
@@ -68,11 +66,10 @@ func (g *gate) serve(_ context.Context, upstream lab.Upstream) (string, error) {
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream.URL) },
 		// Watches are streams.
-		FlushInterval:  -1,
-		Transport:      upstream.Transport,
-		ModifyResponse: g.delayEvents,
-		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-		ErrorLog:       log.New(io.Discard, "", 0), // a killed scheduler breaks its streams
+		FlushInterval: -1,
+		Transport:     upstream.Transport,
+		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+		ErrorLog:      log.New(io.Discard, "", 0), // a killed scheduler breaks its streams
 	}
 	g.server = &http.Server{
 		Handler: g, ReadHeaderTimeout: time.Minute, ErrorLog: g.proxy.ErrorLog,

@@ -19,9 +19,7 @@ func (s *scenario) hold(match func(*http.Request) bool) *rule { return s.holdAt(
 
 // holdAt is hold for the scheduler behind a gate.
 func (s *scenario) holdAt(g *gate, match func(*http.Request) bool) *rule {
-	r := g.hold(match)
-	s.rulesOpen = append(s.rulesOpen, r)
-	return r
+	return s.untilEnd(g.hold(match))
 }
 
 // halfPrepared creates the gang g of g-0 and g-1 with a GPU each. The first has its
@@ -55,12 +53,12 @@ func (s *scenario) pairHeldBy(r *rule) []string {
 	return pods
 }
 
-// waitMet waits until n requests have met a rule.
+// waitMet waits until n requests, or deliveries of a watch, have met a rule.
 func (s *scenario) waitMet(r *rule, n int) {
 	s.t.Helper()
-	s.until(fmt.Sprintf("%d requests of the scheduler are held or refused", n), func() string {
+	s.until(fmt.Sprintf("%d requests of the scheduler, or deliveries to it, have met the rule", n), func() string {
 		if met := r.count(); met < n {
-			return fmt.Sprintf("%d are", met)
+			return fmt.Sprintf("%d have", met)
 		}
 		return ""
 	})
@@ -296,7 +294,5 @@ func TestMembersDeletedAtAnyMoment(t *testing.T) {
 }
 
 func (s *scenario) refuseNext(n, code int, match func(*http.Request) bool) *rule {
-	r := s.c.gate.refuseNext(n, code, match)
-	s.rulesOpen = append(s.rulesOpen, r)
-	return r
+	return s.untilEnd(s.c.gate.refuseNext(n, code, match))
 }
