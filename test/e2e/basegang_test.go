@@ -10,6 +10,7 @@ import (
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 	"github.com/podgang/podgang-scheduler/pkg/lab/shape"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // cliqueLabel names the NVLink domain of a node.
@@ -47,7 +48,7 @@ func TestScaledGangsFollowABaseThatIsScheduledAndDoesNotRun(t *testing.T) {
 	s.waitPhase("base", v1alpha1.PodGangPhaseStarting)
 	for _, name := range pods { // this is what the operator looks at
 		s.until(name+" has PodScheduled=True", func() string {
-			if c := scheduledCondition(s.getPod(name)); c == nil || c.Status != corev1.ConditionTrue {
+			if c := observe.Scheduled(s.getPod(name)); c == nil || c.Status != corev1.ConditionTrue {
 				return s.describe(name)
 			}
 			return ""

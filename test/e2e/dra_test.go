@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // The tests here are of what the in-tree DRA plugin supports, in gangs.
@@ -331,7 +333,7 @@ func TestBindingThatFailsOnADeviceUndoesTheGang(t *testing.T) {
 			}
 		}
 		for _, name := range pods {
-			for _, c := range claimNames(s.getPod(name)) {
+			for _, c := range observe.ClaimNames(s.getPod(name)) {
 				if !cleared[c] {
 					return c + " has not"
 				}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podgang/podgang-scheduler/pkg/lab/shape"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // ownDriver is the name of a DRA driver whose devices only this scenario has. Its class
@@ -249,7 +250,7 @@ func (s *scenario) onNode(node string, pods ...string) {
 func (s *scenario) setDeviceCondition(pod, condition string) {
 	s.t.Helper()
 	claims := s.client().ResourceV1().ResourceClaims(s.ns)
-	for _, name := range claimNames(s.getPod(pod)) {
+	for _, name := range observe.ClaimNames(s.getPod(pod)) {
 		s.retryConflict(func() error {
 			c, err := claims.Get(s.ctx, name, metav1.GetOptions{})
 			if err != nil {

@@ -10,6 +10,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // The tests here are of room that comes back, is not back yet, or must be left alone.
@@ -115,7 +117,7 @@ func TestOneSlotIsNotGivenAwayThreeTimes(t *testing.T) {
 			s.until("two of three pods are refused", func() string {
 				waiting = nil
 				for _, name := range coming {
-					if c := scheduledCondition(s.getPod(name)); c != nil && c.Status == corev1.ConditionFalse {
+					if c := observe.Scheduled(s.getPod(name)); c != nil && c.Status == corev1.ConditionFalse {
 						waiting = append(waiting, name)
 					}
 				}

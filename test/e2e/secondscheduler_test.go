@@ -15,6 +15,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // The tests here play a second scheduler, which allocates a device that ours has chosen
@@ -126,14 +128,14 @@ func TestDeviceGivenAwayByAnotherScheduler(t *testing.T) {
 					}
 				}
 				for _, name := range pods {
-					if c := claimNames(s.getPod(name))[0]; !cleared[c] {
+					if c := observe.ClaimNames(s.getPod(name))[0]; !cleared[c] {
 						return c + " has not"
 					}
 				}
 				return ""
 			})
 			device := taken.Devices.Results[0].Device
-			s.tells("g", "GangUndone", device, s.ns+"/foreign", claimNames(s.getPod(pods[1]))[0])
+			s.tells("g", "GangUndone", device, s.ns+"/foreign", observe.ClaimNames(s.getPod(pods[1]))[0])
 			s.until("the counter of conflicts has grown by 1", func() string {
 				if now := s.metric(s.scheduler(), "podgang_scheduler_rollbacks_total", "cause", "conflict"); now != conflicts+1 {
 					return "it has not"

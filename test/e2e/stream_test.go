@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // streamed runs pods one after another in a number of places for a while: the next is
@@ -101,7 +103,7 @@ func TestLargeGangGetsItsTurnBesideAStreamOfSmallPods(t *testing.T) {
 		if !ok || !strings.HasPrefix(pod.Name, "small-") {
 			return false
 		}
-		c := scheduledCondition(pod)
+		c := observe.Scheduled(pod)
 		return c != nil && strings.Contains(c.Message, words)
 	}) {
 		t.Errorf("no small pod says %q", words)
