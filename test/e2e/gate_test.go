@@ -88,17 +88,20 @@ func (g *gate) close() {
 
 // ServeHTTP passes a request on, when no rule is against it.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if rule := g.ruleFor(r); rule != nil {
-		if rule.refuse != 0 {
-			refuse(w, r, rule.refuse)
-			return
-		}
-		// The server notices that a client is gone only after the body has been read.
+	if r.Method != http.MethodGet {
+		// Rules may look at it, which must not wait for the client under the lock. And the
+		// server notices that a client is gone only after the body has been read.
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	if rule := g.ruleFor(r); rule != nil {
+		if rule.refuse != 0 {
+			refuse(w, r, rule.refuse)
+			return
+		}
 		select {
 		case <-rule.ended:
 		case <-r.Context().Done(): // the client has given up

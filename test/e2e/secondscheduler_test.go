@@ -39,7 +39,7 @@ func (c *capture) allocationOf(namespace, prefix string) func(*http.Request) boo
 		if !matches(r) || !strings.HasSuffix(r.URL.Path, "/status") {
 			return false
 		}
-		body, err := io.ReadAll(r.Body)
+		body, err := io.ReadAll(r.Body) // from memory: see gate.ServeHTTP
 		if err != nil {
 			return false
 		}
