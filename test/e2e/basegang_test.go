@@ -3,13 +3,11 @@
 package e2e
 
 import (
-	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
-	"github.com/podgang/podgang-scheduler/pkg/lab/shape"
 	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
@@ -68,11 +66,6 @@ func TestScaledGangsFollowABaseThatIsScheduledAndDoesNotRun(t *testing.T) {
 	}
 }
 
-// labelled gives the node a label.
-func labelled(key, value string) nodeOption {
-	return func(s *shape.Shape) { s.Nodes[0].Labels[key] = value }
-}
-
 // A floor lower than is wanted, and one as high: the first is scheduled as it says, and
 // what is said tells the floors.
 func TestFloorIsWhatMinReplicasSays(t *testing.T) {
@@ -91,10 +84,5 @@ func TestFloorIsWhatMinReplicasSays(t *testing.T) {
 			spec.PodGroups[i].MinReplicas = 1
 		}
 	})
-	s.until("one of each group is bound", func() string {
-		if p, d := s.boundCount(prefill...), s.boundCount(decode...); p != 1 || d != 1 {
-			return fmt.Sprintf("%d of prefill and %d of decode are", p, d)
-		}
-		return ""
-	})
+	s.oneOfEachBound(prefill, decode)
 }

@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-
-	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // The tests here are of what the in-tree DRA plugin supports, in gangs.
@@ -325,22 +323,7 @@ func TestBindingThatFailsOnADeviceUndoesTheGang(t *testing.T) {
 	s.allocatedFor(pods...)
 	seen := len(s.c.history.of(s.ns))
 	s.setDeviceCondition(pods[1], attachingFails)
-	s.until("the claims of all members have been cleared", func() string {
-		cleared := map[string]bool{}
-		for _, r := range s.c.history.of(s.ns)[seen:] {
-			if c, ok := r.object.(*resourcev1.ResourceClaim); ok && c.Status.Allocation == nil && len(c.Status.ReservedFor) == 0 && len(c.Status.Devices) == 0 {
-				cleared[c.Name] = true
-			}
-		}
-		for _, name := range pods {
-			for _, c := range observe.ClaimNames(s.getPod(name)) {
-				if !cleared[c] {
-					return c + " has not"
-				}
-			}
-		}
-		return ""
-	})
+	s.allCleared(seen, pods...)
 	s.neverBound(pods...)
 	s.tells("g", "GangUndone", pods[1], "written by the test")
 	s.allocatedFor(pods...)

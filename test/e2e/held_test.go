@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // The tests here stop the scheduler between its plan and the end of its writes, by
@@ -81,18 +79,6 @@ func (s *scenario) nothingAllocated(list ...string) {
 		}
 		return ""
 	})
-}
-
-func (s *scenario) neverBound(list ...string) {
-	s.t.Helper()
-	for _, name := range list {
-		if s.c.history.saw(s.ns, func(r record) bool {
-			pod, ok := r.object.(*corev1.Pod)
-			return ok && pod.Name == name && pod.Spec.NodeName != ""
-		}) {
-			s.t.Fatalf("pod %s has been bound", name)
-		}
-	}
 }
 
 // No claim has been written yet.

@@ -190,7 +190,7 @@ func TestGangWaitsForACordonedTray(t *testing.T) {
 	pods := s.packedGang("g", 18, clique, "", wholeTray, withChannel)
 	s.unschedulable(pods, clique, "needs 18")
 	s.holdsNothing(pods...)
-	s.uncordon(tray(0, 0))
+	s.cordon(false, tray(0, 0))
 	s.lies(clique, "18", pods...)
 	s.onRack(0, pods)
 	s.scores("g", 1)

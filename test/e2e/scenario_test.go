@@ -185,6 +185,13 @@ func (s *scenario) deletePods(list ...string) {
 	}
 }
 
+// gone deletes pods and their gang.
+func (s *scenario) gone(gang string, pods ...string) {
+	s.t.Helper()
+	s.deletePods(pods...)
+	s.deleteGang(gang)
+}
+
 // editPod changes a pod.
 func (s *scenario) editPod(name string, change func(*corev1.Pod)) {
 	s.t.Helper()
@@ -332,20 +339,6 @@ func (s *scenario) claimsOf(pod *corev1.Pod) []*resourcev1.ResourceClaim {
 	return claims
 }
 
-// bound waits until all pods have a node.
-func (s *scenario) bound(list ...string) {
-	s.t.Helper()
-	s.until(fmt.Sprintf("%v are bound", list), func() string {
-		var missing []string
-		for _, name := range list {
-			if pod := s.getPod(name); pod == nil || pod.Spec.NodeName == "" {
-				missing = append(missing, s.describe(name))
-			}
-		}
-		return strings.Join(missing, "; ")
-	})
-}
-
 // running waits until the kubelet has started all pods.
 func (s *scenario) running(list ...string) {
 	s.t.Helper()
@@ -357,17 +350,6 @@ func (s *scenario) running(list ...string) {
 		}
 		return ""
 	})
-}
-
-// boundCount is how many of the pods have a node.
-func (s *scenario) boundCount(list ...string) int {
-	n := 0
-	for _, name := range list {
-		if pod := s.getPod(name); pod != nil && pod.Spec.NodeName != "" {
-			n++
-		}
-	}
-	return n
 }
 
 // describe says how a pod is doing.

@@ -120,20 +120,7 @@ func TestDeviceGivenAwayByAnotherScheduler(t *testing.T) {
 			write.release()
 
 			// The gang gives everything back before it holds anything else.
-			s.until("all claims of the gang have been cleared", func() string {
-				cleared := map[string]bool{}
-				for _, r := range s.c.history.of(s.ns)[seen:] {
-					if c, ok := r.object.(*resourcev1.ResourceClaim); ok && c.Status.Allocation == nil && len(c.Status.ReservedFor) == 0 {
-						cleared[c.Name] = true
-					}
-				}
-				for _, name := range pods {
-					if c := observe.ClaimNames(s.getPod(name))[0]; !cleared[c] {
-						return c + " has not"
-					}
-				}
-				return ""
-			})
+			s.allCleared(seen, pods...)
 			device := taken.Devices.Results[0].Device
 			s.tells("g", "GangUndone", device, s.ns+"/foreign", observe.ClaimNames(s.getPod(pods[1]))[0])
 			s.until("the counter of conflicts has grown by 1", func() string {
