@@ -81,7 +81,7 @@ func startReplicas(t *testing.T) (*labSource, []*replica) {
 			t.Error(err)
 		}
 		for _, r := range replicas {
-			r.gate.close()
+			r.gate.Close()
 		}
 	})
 	source.get(t)
@@ -97,7 +97,7 @@ func (l *labSource) startReplicas(replicas []*replica) error {
 	names := []string{lab.PodGangScheduler, standbyName}
 	for i, r := range replicas {
 		opts.Schedulers = append(opts.Schedulers, lab.Scheduler{
-			Binary: *schedulerBinary, Name: names[i], LeaderElect: true, Server: r.gate.serve,
+			Binary: *schedulerBinary, Name: names[i], LeaderElect: true, Server: r.gate.Serve,
 			EditConfig: func(config *unstructured.Unstructured) error {
 				// The defaults are 15 s, 10 s and 2 s.
 				for key, value := range map[string]string{"leaseDuration": "5s", "renewDeadline": "4s", "retryPeriod": "500ms"} {

@@ -12,6 +12,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/podgang/podgang-scheduler/test/testlab"
 )
 
 // A watch is one request with an answer that does not end, so its rules are not about
@@ -55,12 +57,7 @@ func (g *gate) addStreamRule(r streamRule) *rule {
 
 // watchOf matches the watches of a resource, in all namespaces.
 func watchOf(resource string) func(*http.Request) bool {
-	return func(r *http.Request) bool { return isWatch(r) && strings.HasSuffix(r.URL.Path, "/"+resource) }
-}
-
-func isWatch(r *http.Request) bool {
-	value := r.URL.Query().Get("watch")
-	return value == "true" || value == "1"
+	return func(r *http.Request) bool { return testlab.IsWatch(r) && strings.HasSuffix(r.URL.Path, "/"+resource) }
 }
 
 // stream is the answer to a watch.
