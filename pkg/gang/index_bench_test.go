@@ -42,17 +42,24 @@ func benchLoad(gangs, size int) ([]*v1alpha1.PodGang, []*v1.Pod) {
 	return list, pods
 }
 
+// benchIndex is an index that knows the gangs and pods of benchLoad.
+func benchIndex(b *testing.B, number, size int) (f *fixture, gangs []*v1alpha1.PodGang, pods []*v1.Pod) {
+	b.Helper()
+	gangs, pods = benchLoad(number, size)
+	f = newFixture(b)
+	f.store.fill(pods)
+	for _, pg := range gangs {
+		f.SetGang(pg)
+	}
+	f.putAll(pods...)
+	return f, gangs, pods
+}
+
 // A pod's event, in an index of 3,000 pods.
 func BenchmarkIndexPodEvent(b *testing.B) {
 	for _, shape := range benchShapes {
 		b.Run(fmt.Sprintf("gangs=%d/size=%d", shape.gangs, shape.size), func(b *testing.B) {
-			gangs, pods := benchLoad(shape.gangs, shape.size)
-			f := newFixture(b)
-			f.store.fill(pods)
-			for _, pg := range gangs {
-				f.SetGang(pg)
-			}
-			f.putAll(pods...)
+			f, _, pods := benchIndex(b, shape.gangs, shape.size)
 			versions := [2][]*v1.Pod{pods, make([]*v1.Pod, len(pods))}
 			for i, p := range pods {
 				versions[1][i] = changed(p, gatedBy("wait"))
@@ -69,13 +76,7 @@ func BenchmarkIndexPodEvent(b *testing.B) {
 func BenchmarkIndexGangEvent(b *testing.B) {
 	for _, shape := range benchShapes {
 		b.Run(fmt.Sprintf("gangs=%d/size=%d", shape.gangs, shape.size), func(b *testing.B) {
-			gangs, pods := benchLoad(shape.gangs, shape.size)
-			f := newFixture(b)
-			f.store.fill(pods)
-			for _, pg := range gangs {
-				f.SetGang(pg)
-			}
-			f.putAll(pods...)
+			f, gangs, _ := benchIndex(b, shape.gangs, shape.size)
 			versions := [2][]*v1alpha1.PodGang{gangs, make([]*v1alpha1.PodGang, len(gangs))}
 			for i, pg := range gangs {
 				versions[1][i] = pg.DeepCopy()

@@ -3,37 +3,23 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
-	"encoding/json"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/podgang/podgang-scheduler/pkg/lab"
+	"github.com/podgang/podgang-scheduler/test/testlab"
 )
 
 // requestClass tells requests apart.
 type requestClass struct {
 	name  string
 	match func(*http.Request) bool
-}
-
-func isWatch(r *http.Request) bool {
-	watch := r.URL.Query().Get("watch")
-	return watch == "true" || watch == "1"
 }
 
 // writeTo matches writes to a resource, or to a subresource of it.
@@ -50,13 +36,13 @@ var (
 	gangStatus = writeTo("write of a PodGang's status", "/podgangs/")
 	eventWrite = writeTo("write of an event", "/events")
 	anyWrite   = writeTo("write")
-	reading    = requestClass{"read", func(r *http.Request) bool { return r.Method == http.MethodGet && !isWatch(r) }}
+	reading    = requestClass{"read", func(r *http.Request) bool { return r.Method == http.MethodGet && !testlab.IsWatch(r) }}
 )
 
 // watchOf matches the start of watches of a resource, "" for all.
 func watchOf(resource string) requestClass {
 	return requestClass{"watch of " + orAll(resource), func(r *http.Request) bool {
-		return isWatch(r) && (resource == "" || path.Base(r.URL.Path) == resource)
+		return testlab.IsWatch(r) && (resource == "" || path.Base(r.URL.Path) == resource)
 	}}
 }
 
@@ -97,10 +83,8 @@ const mostInARow = 4
 
 // injector is a proxy between the scheduler and the API server that does harm.
 type injector struct {
-	journal   *journal
-	server    *http.Server
-	proxy     *httputil.ReverseProxy
-	transport *http.Transport
+	testlab.Proxy
+	journal *journal
 
 	mu      sync.Mutex // guards what follows
 	faults  []*armed
@@ -126,45 +110,12 @@ type stream struct {
 }
 
 func newInjector(j *journal) *injector {
-	return &injector{
+	i := &injector{
 		journal: j, inARow: map[string]int{}, streams: map[*stream]struct{}{},
 		held: map[string]time.Time{}, conns: map[net.Conn]struct{}{},
 	}
-}
-
-// serve starts the injector; it is a lab.Scheduler's Server.
-func (i *injector) serve(_ context.Context, upstream lab.Upstream) (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	quiet := log.New(io.Discard, "", 0) // broken connections are its business
-	i.transport = upstream.Transport
-	i.proxy = newProxy(upstream.URL, upstream.Transport, quiet)
-	i.server = &http.Server{
-		Handler: i, ReadHeaderTimeout: time.Minute, ErrorLog: quiet, ConnState: i.noteConn,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{upstream.Certificate}, MinVersion: tls.VersionTLS12},
-	}
-	go func() { _ = i.server.ServeTLS(listener, "", "") }() // ends with close
-	return "https://" + listener.Addr().String(), nil
-}
-
-func newProxy(to *url.URL, transport http.RoundTripper, errorLog *log.Logger) *httputil.ReverseProxy {
-	return &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(to) },
-		FlushInterval: -1, // watches are streams
-		Transport:     transport,
-		// What the client of a server that is gone sees: no answer.
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-		ErrorLog:     errorLog,
-	}
-}
-
-func (i *injector) close() {
-	if i.server != nil {
-		_ = i.server.Close() // its connections are of no use any more
-		i.transport.CloseIdleConnections()
-	}
+	i.Handler, i.ConnState = i, i.noteConn
+	return i
 }
 
 // noteConn keeps the book of connections, and closes those that come in an outage.
@@ -243,7 +194,7 @@ func (i *injector) take(r *http.Request) *requestFault {
 	i.faults = slices.DeleteFunc(i.faults, func(f *armed) bool { return f.left == 0 || now.After(f.until) })
 	request := r.Method + " " + r.URL.Path
 	for _, f := range i.faults {
-		if isWatch(r) && !strings.HasPrefix(f.class.name, "watch") || !f.class.match(r) {
+		if testlab.IsWatch(r) && !strings.HasPrefix(f.class.name, "watch") || !f.class.match(r) {
 			continue
 		}
 		if f.effect != slow && i.inARow[request] >= mostInARow {
@@ -268,36 +219,31 @@ func (i *injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case f != nil:
 		i.journal.faultOn(r.URL.Path, fmt.Sprintf("%s %s: %s", r.Method, r.URL.Path, f))
 		i.harm(w, r, f)
-	case isWatch(r):
+	case testlab.IsWatch(r):
 		i.stream(w, r)
 	default:
-		i.proxy.ServeHTTP(w, r)
+		i.Pass(w, r)
 	}
 }
 
 func (i *injector) harm(w http.ResponseWriter, r *http.Request, f *requestFault) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	if !pause(r.Context(), f.wait) && f.effect != cutAfter {
 		panic(http.ErrAbortHandler)
 	}
 	switch f.effect {
 	case answer:
-		refuse(w, r, f.code)
+		testlab.Refuse(w, r, f.code)
 	case cutBefore:
 		panic(http.ErrAbortHandler)
 	case cutAfter, answerAfter:
 		// Carried out whether or not the client has patience.
-		i.proxy.ServeHTTP(&discarded{header: http.Header{}}, r.WithContext(context.WithoutCancel(r.Context())))
+		i.Pass(&discarded{header: http.Header{}}, r.WithContext(context.WithoutCancel(r.Context())))
 		if f.effect == cutAfter {
 			panic(http.ErrAbortHandler)
 		}
-		refuse(w, r, f.code)
+		testlab.Refuse(w, r, f.code)
 	case slow:
-		i.proxy.ServeHTTP(w, r)
+		i.Pass(w, r)
 	}
 }
 
@@ -324,28 +270,6 @@ func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
 func (d *discarded) WriteHeader(int)             {}
 func (d *discarded) Flush()                      {}
 
-var reasons = map[int]metav1.StatusReason{
-	http.StatusConflict:            metav1.StatusReasonConflict,
-	http.StatusGone:                metav1.StatusReasonExpired,
-	http.StatusTooManyRequests:     metav1.StatusReasonTooManyRequests,
-	http.StatusInternalServerError: metav1.StatusReasonInternalError,
-	http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,
-	http.StatusGatewayTimeout:      metav1.StatusReasonTimeout,
-}
-
-func refuse(w http.ResponseWriter, r *http.Request, code int) {
-	w.Header().Set("Content-Type", "application/json")
-	if code == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", "1")
-	}
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(metav1.Status{ // a client that is gone needs no answer
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: int32(code), Reason: reasons[code],
-		Message: fmt.Sprintf("chaos: %s %s", r.Method, r.URL.Path),
-	})
-}
-
 // stream serves a watch, which can be dropped or held back.
 func (i *injector) stream(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
@@ -359,7 +283,7 @@ func (i *injector) stream(w http.ResponseWriter, r *http.Request) {
 		defer i.mu.Unlock()
 		delete(i.streams, s)
 	}()
-	i.proxy.ServeHTTP(s, r.WithContext(ctx))
+	i.Pass(s, r.WithContext(ctx))
 }
 
 // Write delivers events, later if they are held back.

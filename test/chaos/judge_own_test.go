@@ -283,24 +283,18 @@ func TestRoom(t *testing.T) {
 		}
 		return r
 	}
-	gpus := func(list ...int64) []need {
+	withClaim := func(claim string, gpus ...int64) []need {
 		var needs []need
-		for _, n := range list {
-			needs = append(needs, need{gpus: n, cpu: 100})
+		for _, n := range gpus {
+			needs = append(needs, need{gpus: n, cpu: 100, claim: claim})
 		}
 		return needs
 	}
+	gpus := func(list ...int64) []need { return withClaim("", list...) }
 	shared := nodes(2, 4)
 	shared.unallocated["c"] = 2
 	pinned := nodes(2, 4)
 	pinned.pinned["c"] = 0
-	withClaim := func(gpus ...int64) []need {
-		var needs []need
-		for _, n := range gpus {
-			needs = append(needs, need{gpus: n, cpu: 100, claim: "c"})
-		}
-		return needs
-	}
 	for _, tc := range []struct {
 		name  string
 		room  *room
@@ -313,10 +307,10 @@ func TestRoom(t *testing.T) {
 		{"sum fits, pieces do not", nodes(6, 2, 2, 2), gpus(4, 4, 4), false},
 		{"cpu", nodes(8), []need{{cpu: 3000}, {cpu: 3000}}, false},
 		{"needs backtracking", nodes(5, 4), gpus(3, 2, 2, 2), true},
-		{"one claim for all on one node", shared, withClaim(1, 1), true},
-		{"one claim for all, no node for all", shared, withClaim(2, 1), false},
-		{"claim that is allocated", pinned, withClaim(1, 1), true},
-		{"claim that is allocated, no room there", pinned, withClaim(1, 2), false},
+		{"one claim for all on one node", shared, withClaim("c", 1, 1), true},
+		{"one claim for all, no node for all", shared, withClaim("c", 2, 1), false},
+		{"claim that is allocated", pinned, withClaim("c", 1, 1), true},
+		{"claim that is allocated, no room there", pinned, withClaim("c", 1, 2), false},
 		{"claim that does not exist", nodes(8), []need{{hopeless: true}}, false},
 	} {
 		if got := tc.room.fits(tc.needs); got != tc.want {

@@ -15,6 +15,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // lag is how far the scheduler may be behind the API server while its watches are held
@@ -174,7 +175,7 @@ func (j *judge) applyPod(r record, pod *corev1.Pod) {
 	}
 	gang := subjectOf(pod.Name)
 	st, pg := j.stories[gang], j.gangs[gang]
-	if st != nil && before != nil && live(before) && (r.deleted || !live(pod)) {
+	if st != nil && before != nil && observe.Live(before) && (r.deleted || !observe.Live(pod)) {
 		st.lost, st.lostPods[pod.Name] = r.at, r.at
 	}
 	if pod.Spec.NodeName != "" && !r.deleted && (before == nil || before.Spec.NodeName == "") {
@@ -207,18 +208,13 @@ func (j *judge) follow(r record, pg *v1alpha1.PodGang) {
 	}
 }
 
-// live: the pod counts as a member.
-func live(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded
-}
-
 // countBound counts a gang's bound members, and tells whether all floors are bound.
 func (j *judge) countBound(pg *v1alpha1.PodGang) (bound int, floors bool) {
 	floors = true
 	for i := range pg.Spec.PodGroups {
 		n := 0
 		for _, ref := range pg.Spec.PodGroups[i].PodReferences {
-			if pod := j.pods[ref.Name]; pod != nil && live(pod) && pod.Spec.NodeName != "" {
+			if pod := j.pods[ref.Name]; pod != nil && observe.Live(pod) && pod.Spec.NodeName != "" {
 				n++
 			}
 		}
@@ -259,7 +255,7 @@ func (j *judge) unprepared(st *story, spec v1alpha1.PodGangSpec, at time.Time) s
 		ready := 0
 		for _, ref := range g.PodReferences {
 			pod := j.pods[ref.Name]
-			has := pod != nil && live(pod) && j.lacksDevices(pod) == ""
+			has := pod != nil && observe.Live(pod) && j.lacksDevices(pod) == ""
 			if lost, was := st.lostPods[ref.Name]; has || was && at.Sub(lost) < lag {
 				ready++
 			}
@@ -273,7 +269,7 @@ func (j *judge) unprepared(st *story, spec v1alpha1.PodGangSpec, at time.Time) s
 
 // lacksDevices says which claim of the pod is not allocated and reserved for it.
 func (j *judge) lacksDevices(pod *corev1.Pod) string {
-	names := claimNames(pod)
+	names := observe.ClaimNames(pod)
 	if len(names) < len(pod.Spec.ResourceClaims) {
 		return "a claim of it does not exist"
 	}
@@ -291,29 +287,13 @@ func (j *judge) lacksDevices(pod *corev1.Pod) string {
 	return ""
 }
 
-// claimNames are the names of the claims that the pod has.
-func claimNames(pod *corev1.Pod) []string {
-	var names []string
-	for _, entry := range pod.Spec.ResourceClaims {
-		if entry.ResourceClaimName != nil {
-			names = append(names, *entry.ResourceClaimName)
-		}
-	}
-	for _, status := range pod.Status.ResourceClaimStatuses {
-		if status.ResourceClaimName != nil {
-			names = append(names, *status.ResourceClaimName)
-		}
-	}
-	return names
-}
-
 // checkBinding: a pod is bound with its devices, on the node that has them, where there
 // is room, and not alone if it says that it belongs to a gang.
 func (j *judge) checkBinding(r record, pod *corev1.Pod, pg *v1alpha1.PodGang) {
 	if text := j.lacksDevices(pod); text != "" && !j.blind(r) {
 		j.find(r, "pod %s was bound, and %s", pod.Name, text)
 	}
-	for _, name := range claimNames(pod) {
+	for _, name := range observe.ClaimNames(pod) {
 		claim := j.claims[name]
 		if claim == nil {
 			continue

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // Gangs after the faults. x001 and x002 fit alone and not together; x003 needs every GPU
@@ -80,7 +81,7 @@ func (r *run) must(err error) {
 func (r *run) boundOf(gang string) int {
 	n := 0
 	for _, pod := range list[*corev1.Pod](r.recorder) {
-		if subjectOf(pod.Name) == gang && pod.Spec.NodeName != "" && live(pod) {
+		if subjectOf(pod.Name) == gang && pod.Spec.NodeName != "" && observe.Live(pod) {
 			n++
 		}
 	}

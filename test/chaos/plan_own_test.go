@@ -105,9 +105,9 @@ func newHarm(t *testing.T) (*injector, *backend, func() int) {
 		t.Fatal(err)
 	}
 	i := newInjector(&journal{})
-	t.Cleanup(i.close)
+	t.Cleanup(i.Close)
 	transport := server.Client().Transport.(*http.Transport).Clone()
-	front, err := i.serve(t.Context(), lab.Upstream{URL: u, Transport: transport, Certificate: server.TLS.Certificates[0]})
+	front, err := i.Serve(t.Context(), lab.Upstream{URL: u, Transport: transport, Certificate: server.TLS.Certificates[0]})
 	if err != nil {
 		t.Fatal(err)
 	}

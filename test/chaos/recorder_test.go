@@ -237,19 +237,10 @@ func podText(p *corev1.Pod) string {
 	if len(p.Spec.SchedulingGates) > 0 {
 		s += " gated"
 	}
-	if c := scheduledCondition(p); c != nil && c.Status != corev1.ConditionTrue {
+	if c := observe.Scheduled(p); c != nil && c.Status != corev1.ConditionTrue {
 		s += fmt.Sprintf(" (%s: %s)", c.Reason, c.Message)
 	}
 	return s
-}
-
-func scheduledCondition(p *corev1.Pod) *corev1.PodCondition {
-	for i := range p.Status.Conditions {
-		if p.Status.Conditions[i].Type == corev1.PodScheduled {
-			return &p.Status.Conditions[i]
-		}
-	}
-	return nil
 }
 
 func claimText(c *resourcev1.ResourceClaim) string {

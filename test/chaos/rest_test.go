@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // atRest says what is not as it has to be when nothing changes any more.
@@ -52,11 +53,11 @@ func (j *judge) atRest() []finding {
 		switch {
 		case pod.DeletionTimestamp != nil:
 			add(name, "pod %s is still there, it was deleted at %s", name, pod.DeletionTimestamp.Format(time.TimeOnly))
-		case pod.Spec.NodeName != "" && live(pod):
+		case pod.Spec.NodeName != "" && observe.Live(pod):
 			if text := j.lacksDevices(pod); text != "" {
 				add(name, "pod %s is bound, and %s", name, text)
 			}
-		case pod.Spec.NodeName == "" && live(pod) && len(pod.Spec.SchedulingGates) == 0:
+		case pod.Spec.NodeName == "" && observe.Live(pod) && len(pod.Spec.SchedulingGates) == 0:
 			if text := j.misinformed(pod, room); text != "" {
 				add(name, "%s", text)
 			}
@@ -125,7 +126,7 @@ func (j *judge) members(pg *v1alpha1.PodGang, group int) (bound int, pending []*
 	for _, ref := range pg.Spec.PodGroups[group].PodReferences {
 		pod := j.pods[ref.Name]
 		switch {
-		case pod == nil || !live(pod):
+		case pod == nil || !observe.Live(pod):
 		case pod.Spec.NodeName != "":
 			bound++
 		case len(pod.Spec.SchedulingGates) == 0:
@@ -201,7 +202,7 @@ var lackPattern = regexp.MustCompile(`needs (\d+) gpu\.nvidia\.com, of which (\d
 
 // misinformed says what is wrong with the reason for which a pod waits.
 func (j *judge) misinformed(pod *corev1.Pod, room *room) string {
-	c := scheduledCondition(pod)
+	c := observe.Scheduled(pod)
 	if c == nil || c.Status != corev1.ConditionFalse || c.Message == "" {
 		return fmt.Sprintf("pod %s waits without a reason", pod.Name)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // room is what the nodes have left, as the API server has it.
@@ -94,7 +96,7 @@ func cpuOf(pod *corev1.Pod) int64 {
 // needOf is what a pod needs that has nothing yet.
 func (j *judge) needOf(pod *corev1.Pod) need {
 	n := need{cpu: cpuOf(pod)}
-	names := claimNames(pod)
+	names := observe.ClaimNames(pod)
 	n.hopeless = len(names) < len(pod.Spec.ResourceClaims)
 	for _, entry := range pod.Spec.ResourceClaims {
 		if entry.ResourceClaimName != nil {

@@ -88,7 +88,7 @@ func newRun(ctx context.Context, opts options) (*run, error) {
 	}
 	scheduler := lab.Scheduler{Binary: opts.scheduler, Name: lab.PodGangScheduler, Args: []string{"-v=2"}}
 	if opts.scheduler == lab.PodGangScheduler {
-		scheduler.Server = r.injector.serve // kube-scheduler's client certificate would not pass through it
+		scheduler.Server = r.injector.Serve // kube-scheduler's client certificate would not pass through it
 	}
 	r.lab, err = lab.Start(ctx, lab.Options{Dir: filepath.Join(dir, "lab"), Shape: cluster, Schedulers: []lab.Scheduler{scheduler}})
 	if err != nil {
@@ -313,5 +313,5 @@ func (r *run) stop() {
 	if r.lab != nil {
 		_ = r.lab.Stop(ctx) // its processes end with this one in any case
 	}
-	r.injector.close()
+	r.injector.Close()
 }

@@ -84,7 +84,7 @@ func (s *scenario) eventsOf(i int, class string) []event {
 	for n, name := range pods {
 		created, ungated := fmt.Sprintf("pod-%d", n), fmt.Sprintf("gate-%d", n)
 		events = append(events,
-			event{created, nil, func() { s.pod(name, of(gang), onNode(node), devices(1), gated) }},
+			event{created, nil, func() { s.pod(name, of(gang), onHost(node), devices(1), gated) }},
 			event{ungated, []string{created}, func() { s.ungate(name) }})
 	}
 	return events

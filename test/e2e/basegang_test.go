@@ -3,13 +3,12 @@
 package e2e
 
 import (
-	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
-	"github.com/podgang/podgang-scheduler/pkg/lab/shape"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // cliqueLabel names the NVLink domain of a node.
@@ -47,7 +46,7 @@ func TestScaledGangsFollowABaseThatIsScheduledAndDoesNotRun(t *testing.T) {
 	s.waitPhase("base", v1alpha1.PodGangPhaseStarting)
 	for _, name := range pods { // this is what the operator looks at
 		s.until(name+" has PodScheduled=True", func() string {
-			if c := scheduledCondition(s.getPod(name)); c == nil || c.Status != corev1.ConditionTrue {
+			if c := observe.Scheduled(s.getPod(name)); c == nil || c.Status != corev1.ConditionTrue {
 				return s.describe(name)
 			}
 			return ""
@@ -65,11 +64,6 @@ func TestScaledGangsFollowABaseThatIsScheduledAndDoesNotRun(t *testing.T) {
 	for _, gang := range []string{"base", "base-0", "base-1"} {
 		s.waitPhase(gang, v1alpha1.PodGangPhaseRunning)
 	}
-}
-
-// labelled gives the node a label.
-func labelled(key, value string) nodeOption {
-	return func(s *shape.Shape) { s.Nodes[0].Labels[key] = value }
 }
 
 // A floor lower than is wanted, and one as high: the first is scheduled as it says, and
@@ -90,10 +84,5 @@ func TestFloorIsWhatMinReplicasSays(t *testing.T) {
 			spec.PodGroups[i].MinReplicas = 1
 		}
 	})
-	s.until("one of each group is bound", func() string {
-		if p, d := s.boundCount(prefill...), s.boundCount(decode...); p != 1 || d != 1 {
-			return fmt.Sprintf("%d of prefill and %d of decode are", p, d)
-		}
-		return ""
-	})
+	s.oneOfEachBound(prefill, decode)
 }

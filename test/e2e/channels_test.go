@@ -47,8 +47,8 @@ func TestOneVerdictWhereFewNodesHaveAChannel(t *testing.T) {
 			s.unschedulable(pods, "group w needs 17 pods", "there is room for 5", "15 nodes: no "+class, "5 nodes: has room, and more is needed")
 			s.holdsNothing(pods...)
 			told := len(s.eventsOn("g"))
-			s.marker()
-			s.neverBound(pods...)
+			s.tryAgain(s.ns+"-n17", 1)
+			s.holdsNothing(pods...)
 			if notes := s.eventsOn("g"); len(notes) != told {
 				t.Errorf("the reason does not hold still: %q", notes)
 			}

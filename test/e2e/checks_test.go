@@ -19,6 +19,7 @@ import (
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 	"github.com/podgang/podgang-scheduler/pkg/lab"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 const (
@@ -34,7 +35,7 @@ const (
 // finish runs the common checks, tells what a failed scenario looked like, and deletes
 // what it made.
 func (s *scenario) finish() {
-	ctx, cancel := context.WithTimeout(context.Background(), cleanTime+3*settleTime)
+	ctx, cancel := context.WithTimeout(context.Background(), cleanTime+4*settleTime)
 	defer cancel()
 	s.ctx = ctx // that of the test has ended
 	if !s.t.Failed() && !s.t.Skipped() {
@@ -214,7 +215,7 @@ func unprepared(pods map[string]*corev1.Pod, claims map[string]*resourcev1.Resou
 		g := &pg.Spec.PodGroups[i]
 		ready := 0
 		for _, ref := range g.PodReferences {
-			if pod := pods[ref.Name]; pod != nil && live(pod) && hasDevices(pod, claims) {
+			if pod := pods[ref.Name]; pod != nil && observe.Live(pod) && hasDevices(pod, claims) {
 				ready++
 			}
 		}
@@ -226,7 +227,7 @@ func unprepared(pods map[string]*corev1.Pod, claims map[string]*resourcev1.Resou
 }
 
 func hasDevices(pod *corev1.Pod, claims map[string]*resourcev1.ResourceClaim) bool {
-	own := claimNames(pod)
+	own := observe.ClaimNames(pod)
 	if len(own) < len(pod.Spec.ResourceClaims) {
 		return false
 	}
@@ -265,10 +266,10 @@ func (s *scenario) residue() string {
 func (s *scenario) unexplained() string {
 	var found []string
 	for _, pod := range list[*corev1.Pod](s.c.history, s.ns) {
-		if pod.Spec.NodeName != "" || !live(pod) || pod.Spec.SchedulerName != schedulerName {
+		if pod.Spec.NodeName != "" || !observe.Live(pod) || pod.Spec.SchedulerName != schedulerName {
 			continue
 		}
-		if c := scheduledCondition(pod); c == nil || c.Status != corev1.ConditionFalse || c.Message == "" {
+		if c := observe.Scheduled(pod); c == nil || c.Status != corev1.ConditionFalse || c.Message == "" {
 			found = append(found, fmt.Sprintf("pod %s waits without a reason", pod.Name))
 		}
 	}

@@ -119,12 +119,7 @@ func TestAlternativesWithinAGang(t *testing.T) {
 	s.unschedulable(five, "5 pods", "room for 4")
 	s.holdsNothing(five...)
 	s.setFloor("g", 4)
-	s.until("four of five are bound", func() string {
-		if s.boundCount(five...) == 4 {
-			return ""
-		}
-		return s.describe(five[0])
-	})
+	s.boundOf(4, five...)
 	s.node("z", gpus(1, "NVIDIA L40S"))
 	s.bound(five...)
 }

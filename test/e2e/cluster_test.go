@@ -84,7 +84,7 @@ func (l *labSource) start() error {
 	var g *gate
 	if l.gated {
 		g = newGate()
-		scheduler.Server = g.serve
+		scheduler.Server = g.Serve
 	}
 	if l.starvationAfter != "" {
 		scheduler.EditConfig = func(config *unstructured.Unstructured) error {
@@ -147,7 +147,7 @@ func (l *labSource) end(keep bool) error {
 	}
 	err := l.cluster.End(keep)
 	if l.cluster.gate != nil {
-		l.cluster.gate.close()
+		l.cluster.gate.Close()
 	}
 	l.cluster = nil
 	return err

@@ -323,22 +323,7 @@ func TestBindingThatFailsOnADeviceUndoesTheGang(t *testing.T) {
 	s.allocatedFor(pods...)
 	seen := len(s.c.history.of(s.ns))
 	s.setDeviceCondition(pods[1], attachingFails)
-	s.until("the claims of all members have been cleared", func() string {
-		cleared := map[string]bool{}
-		for _, r := range s.c.history.of(s.ns)[seen:] {
-			if c, ok := r.object.(*resourcev1.ResourceClaim); ok && c.Status.Allocation == nil && len(c.Status.ReservedFor) == 0 && len(c.Status.Devices) == 0 {
-				cleared[c.Name] = true
-			}
-		}
-		for _, name := range pods {
-			for _, c := range claimNames(s.getPod(name)) {
-				if !cleared[c] {
-					return c + " has not"
-				}
-			}
-		}
-		return ""
-	})
+	s.allCleared(seen, pods...)
 	s.neverBound(pods...)
 	s.tells("g", "GangUndone", pods[1], "written by the test")
 	s.allocatedFor(pods...)

@@ -3,7 +3,7 @@
 package e2e
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,12 +17,7 @@ func TestFloorOfZero(t *testing.T) {
 		pods := names("g", 3)
 		s.gang("g", group("w", 0, pods...))
 		s.members("g", 3, gpu)
-		s.until("two of three are bound", func() string {
-			if s.boundCount(pods...) == 2 {
-				return ""
-			}
-			return s.describe(pods[0])
-		})
+		s.boundOf(2, pods...)
 		s.node("third", gpus(1, "NVIDIA L40S"))
 		s.bound(pods...)
 	})
@@ -50,12 +45,7 @@ func TestFloorLoweredWhileTheGangWaits(t *testing.T) {
 	s.unschedulable(pods, "3 pods")
 	s.holdsNothing(pods...)
 	s.setFloor("svc", 2)
-	s.until("two of three are bound", func() string {
-		if s.boundCount(pods...) == 2 {
-			return ""
-		}
-		return s.describe(pods[0])
-	})
+	s.boundOf(2, pods...)
 }
 
 func TestFloorRaisedWhileTheGangWaits(t *testing.T) {
@@ -95,18 +85,12 @@ func TestExtraWaitsForRoomWhileTheGangRuns(t *testing.T) {
 	pods := names("g", 4)
 	s.gang("g", group("w", 3, pods...))
 	s.members("g", 4, gpu)
-	var extra string
-	s.until("three of four are bound", func() string {
-		if s.boundCount(pods...) != 3 {
-			return s.describe(pods[0])
-		}
-		for _, name := range pods {
-			if s.boundCount(name) == 0 {
-				extra = name
-			}
-		}
-		return ""
-	})
+	s.boundOf(3, pods...)
+	without := slices.IndexFunc(pods, func(name string) bool { return s.boundCount(name) == 0 })
+	if without < 0 {
+		t.Fatal("four pods are bound to three GPUs")
+	}
+	extra := pods[without]
 	s.waitPhase("g", v1alpha1.PodGangPhaseRunning)
 	s.unschedulable([]string{extra})
 	s.holdsNothing(extra)
@@ -125,12 +109,7 @@ func TestFloorsOfAllGroupsComeBeforeExtras(t *testing.T) {
 	for _, name := range append(prefill, decode...) {
 		s.pod(name, of("g"), gpu)
 	}
-	s.until("one of each group is bound", func() string {
-		if p, d := s.boundCount(prefill...), s.boundCount(decode...); p != 1 || d != 1 {
-			return fmt.Sprintf("%d of prefill and %d of decode are", p, d)
-		}
-		return ""
-	})
+	s.oneOfEachBound(prefill, decode)
 	s.waitPhase("g", v1alpha1.PodGangPhaseRunning)
 }
 

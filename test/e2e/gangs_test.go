@@ -157,14 +157,9 @@ func (s *scenario) phases(gang string) []v1alpha1.PodGangPhase {
 func liveBound(pods map[string]*corev1.Pod, g *v1alpha1.PodGroup) int {
 	n := 0
 	for _, ref := range g.PodReferences {
-		if pod := pods[ref.Name]; pod != nil && pod.Spec.NodeName != "" && live(pod) {
+		if pod := pods[ref.Name]; pod != nil && pod.Spec.NodeName != "" && observe.Live(pod) {
 			n++
 		}
 	}
 	return n
-}
-
-// live reports whether a pod counts as a member at all.
-func live(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
 }

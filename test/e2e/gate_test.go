@@ -3,38 +3,23 @@
 package e2e
 
 import (
-	"bytes"
-	"context"
-	"crypto/tls"
-	"encoding/json"
 	"fmt"
-	"io"
-	"log"
-	"net"
 	"net/http"
-	"net/http/httputil"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/podgang/podgang-scheduler/pkg/lab"
+	"github.com/podgang/podgang-scheduler/test/testlab"
 )
 
 // gate is a proxy between a scheduler and the API server. It lets everything pass but
 // the requests for which a test has set a rule.
 type gate struct {
-	server    *http.Server
-	proxy     *httputil.ReverseProxy
-	transport *http.Transport
+	testlab.Proxy
 
-	mu          sync.Mutex // guards rules, streamRules and late
+	mu          sync.Mutex // guards rules and streamRules
 	rules       []*rule
 	streamRules []streamRule
-	// late is by how much events of claims are delayed, nil for not at all.
-	late func() time.Duration
 }
 
 // rule is what happens to the requests that match.
@@ -56,52 +41,19 @@ type rule struct {
 	dropped bool
 }
 
-func newGate() *gate { return &gate{} }
-
-// serve starts the gate; it is a lab.Scheduler's Server.
-func (g *gate) serve(_ context.Context, upstream lab.Upstream) (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	g.transport = upstream.Transport
-	g.proxy = &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream.URL) },
-		// Watches are streams.
-		FlushInterval:  -1,
-		Transport:      upstream.Transport,
-		ModifyResponse: g.delayEvents,
-		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-		ErrorLog:       log.New(io.Discard, "", 0), // a killed scheduler breaks its streams
-	}
-	g.server = &http.Server{
-		Handler: g, ReadHeaderTimeout: time.Minute, ErrorLog: g.proxy.ErrorLog,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{upstream.Certificate}, MinVersion: tls.VersionTLS12},
-	}
-	go func() { _ = g.server.ServeTLS(listener, "", "") }() // ends with close
-	return "https://" + listener.Addr().String(), nil
-}
-
-func (g *gate) close() {
-	if g.server != nil {
-		_ = g.server.Close() // its connections are of no use any more
-		g.transport.CloseIdleConnections()
-	}
+func newGate() *gate {
+	g := &gate{}
+	g.Handler = g
+	return g
 }
 
 // ServeHTTP passes a request on, when no rule is against it.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if rule := g.ruleFor(r); rule != nil {
 		if rule.refuse != 0 {
-			refuse(w, r, rule.refuse)
+			testlab.Refuse(w, r, rule.refuse)
 			return
 		}
-		// The server notices that a client is gone only after the body has been read.
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
 		select {
 		case <-rule.ended:
 		case <-r.Context().Done(): // the client has given up
@@ -111,11 +63,11 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler) // no answer
 		}
 	}
-	if isWatch(r) {
+	if testlab.IsWatch(r) {
 		r.Header.Set("Accept-Encoding", "identity") // the initial list can come compressed
 		w = &stream{ResponseWriter: w, gate: g, request: r}
 	}
-	g.proxy.ServeHTTP(w, r)
+	g.Pass(w, r)
 }
 
 func (g *gate) ruleFor(r *http.Request) *rule {
@@ -130,22 +82,6 @@ func (g *gate) ruleFor(r *http.Request) *rule {
 		return rule
 	}
 	return nil
-}
-
-var reasons = map[int]metav1.StatusReason{
-	http.StatusConflict:            metav1.StatusReasonConflict,
-	http.StatusForbidden:           metav1.StatusReasonForbidden,
-	http.StatusInternalServerError: metav1.StatusReasonInternalError,
-}
-
-func refuse(w http.ResponseWriter, r *http.Request, code int) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(metav1.Status{ // a client that is gone needs no answer
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: int32(code), Reason: reasons[code],
-		Message: fmt.Sprintf("refused by the test: %s %s", r.Method, r.URL.Path),
-	})
 }
 
 // hold makes requests that match wait until release, or until their client is gone.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podgang/podgang-scheduler/pkg/lab/shape"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // ownDriver is the name of a DRA driver whose devices only this scenario has. Its class
@@ -216,40 +217,12 @@ func (h *history) forgetDoubled(driver string) []string {
 	return removed
 }
 
-// gone deletes pods and their gang.
-func (s *scenario) gone(gang string, pods ...string) {
-	s.t.Helper()
-	s.deletePods(pods...)
-	s.deleteGang(gang)
-}
-
-// boundOf waits until exactly n of the pods are bound.
-func (s *scenario) boundOf(n int, pods ...string) {
-	s.t.Helper()
-	s.until(fmt.Sprintf("%d of %v are bound", n, pods), func() string {
-		if got := s.boundCount(pods...); got != n {
-			return fmt.Sprintf("%d are", got)
-		}
-		return ""
-	})
-}
-
-// onNode checks where the pods are.
-func (s *scenario) onNode(node string, pods ...string) {
-	s.t.Helper()
-	for _, name := range pods {
-		if got := s.getPod(name).Spec.NodeName; got != node {
-			s.t.Errorf("pod %s is on %s, want %s", name, got, node)
-		}
-	}
-}
-
 // setDeviceCondition writes a condition of every device of a pod's claims into the
 // claims' status, as the devices' driver would.
 func (s *scenario) setDeviceCondition(pod, condition string) {
 	s.t.Helper()
 	claims := s.client().ResourceV1().ResourceClaims(s.ns)
-	for _, name := range claimNames(s.getPod(pod)) {
+	for _, name := range observe.ClaimNames(s.getPod(pod)) {
 		s.retryConflict(func() error {
 			c, err := claims.Get(s.ctx, name, metav1.GetOptions{})
 			if err != nil {
@@ -273,7 +246,8 @@ func (s *scenario) setDeviceCondition(pod, condition string) {
 	}
 }
 
-// allocatedFor reports whether every claim of the pods is allocated and reserved for them.
+// allocatedFor waits until every claim of the pods exists and is allocated and reserved
+// for them.
 func (s *scenario) allocatedFor(pods ...string) {
 	s.t.Helper()
 	s.until(fmt.Sprintf("the claims of %v are allocated and reserved for them", pods), func() string {
@@ -293,5 +267,37 @@ func (s *scenario) allocatedFor(pods ...string) {
 	})
 }
 
+// allCleared waits until each claim of the pods has had nothing, allocation, users or
+// status of devices, in a record after the first n of the namespace.
+func (s *scenario) allCleared(n int, pods ...string) {
+	s.t.Helper()
+	s.until(fmt.Sprintf("the claims of %v have been cleared", pods), func() string {
+		cleared := map[string]bool{}
+		for _, r := range s.c.history.of(s.ns)[n:] {
+			if c, ok := r.object.(*resourcev1.ResourceClaim); ok && c.Status.Allocation == nil && len(c.Status.ReservedFor) == 0 && len(c.Status.Devices) == 0 {
+				cleared[c.Name] = true
+			}
+		}
+		for _, name := range pods {
+			pod := s.getPod(name)
+			claims := observe.ClaimNames(pod)
+			if len(claims) != len(pod.Spec.ResourceClaims) {
+				return fmt.Sprintf("%s has %d claims", name, len(claims))
+			}
+			for _, c := range claims {
+				if !cleared[c] {
+					return c + " has not"
+				}
+			}
+		}
+		return ""
+	})
+}
+
 // limitedCPU sets how much CPU the node has.
 func limitedCPU(quantity string) nodeOption { return allocatable(corev1.ResourceCPU, quantity) }
+
+// labelled gives the node a label.
+func labelled(key, value string) nodeOption {
+	return func(s *shape.Shape) { s.Nodes[0].Labels[key] = value }
+}

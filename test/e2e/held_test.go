@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // The tests here stop the scheduler between its plan and the end of its writes, by
@@ -15,18 +13,50 @@ import (
 
 // hold makes requests of the scheduler wait until the rule is released; at the latest
 // at the end of the scenario.
-func (s *scenario) hold(match func(*http.Request) bool) *rule {
-	r := s.c.gate.hold(match)
-	s.rulesOpen = append(s.rulesOpen, r)
-	return r
+func (s *scenario) hold(match func(*http.Request) bool) *rule { return s.holdAt(s.c.gate, match) }
+
+// holdAt is hold for the scheduler behind a gate.
+func (s *scenario) holdAt(g *gate, match func(*http.Request) bool) *rule {
+	return s.untilEnd(g.hold(match))
 }
 
-// waitMet waits until n requests have met a rule.
+// halfPrepared creates the gang g of g-0 and g-1 with a GPU each. The first has its
+// device in the API, and the write of the other's is held at a scheduler's gate.
+func (s *scenario) halfPrepared(at *gate) (pods []string, write *rule) {
+	s.t.Helper()
+	write = s.holdAt(at, claimWrite(s.ns, "g-1-"))
+	pods = s.pairHeldBy(write)
+	s.allocatedFor("g-0")
+	return pods, write
+}
+
+// halfBound creates the gang g of g-0 and g-1 with a GPU each. The first is bound, and
+// the binding of the other is held at a scheduler's gate.
+func (s *scenario) halfBound(at *gate) (pods []string, binding *rule) {
+	s.t.Helper()
+	binding = s.holdAt(at, bindingOf(s.ns, "g-1"))
+	pods = s.pairHeldBy(binding)
+	s.bound("g-0")
+	return pods, binding
+}
+
+// pairHeldBy creates the gang g of two pods with a GPU each, and waits until a request
+// for it is held.
+func (s *scenario) pairHeldBy(r *rule) []string {
+	s.t.Helper()
+	pods := names("g", 2)
+	s.gang("g", group("w", 2, pods...))
+	s.members("g", 2, gpu)
+	s.waitMet(r, 1)
+	return pods
+}
+
+// waitMet waits until n requests, or deliveries of a watch, have met a rule.
 func (s *scenario) waitMet(r *rule, n int) {
 	s.t.Helper()
-	s.until(fmt.Sprintf("%d requests of the scheduler are held or refused", n), func() string {
+	s.until(fmt.Sprintf("%d requests of the scheduler, or deliveries to it, have met the rule", n), func() string {
 		if met := r.count(); met < n {
-			return fmt.Sprintf("%d are", met)
+			return fmt.Sprintf("%d have", met)
 		}
 		return ""
 	})
@@ -49,31 +79,6 @@ func (s *scenario) nothingAllocated(list ...string) {
 		}
 		return ""
 	})
-}
-
-// allocated waits until the claims of a pod are allocated.
-func (s *scenario) allocated(name string) {
-	s.t.Helper()
-	s.until("the claims of "+name+" are allocated", func() string {
-		for _, c := range s.claimsOf(s.getPod(name)) {
-			if c.Status.Allocation == nil {
-				return c.Name + " is not"
-			}
-		}
-		return ""
-	})
-}
-
-func (s *scenario) neverBound(list ...string) {
-	s.t.Helper()
-	for _, name := range list {
-		if s.c.history.saw(s.ns, func(r record) bool {
-			pod, ok := r.object.(*corev1.Pod)
-			return ok && pod.Name == name && pod.Spec.NodeName != ""
-		}) {
-			s.t.Fatalf("pod %s has been bound", name)
-		}
-	}
 }
 
 // No claim has been written yet.
@@ -106,12 +111,7 @@ func TestMemberDeletedWhileItsGangIsHalfPrepared(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScenario(t, gatedLab)
-			pods := names("g", 2)
-			writes := s.hold(claimWrite(s.ns, "g-1-"))
-			s.gang("g", group("w", 2, pods...))
-			s.members("g", 2, gpu)
-			s.waitMet(writes, 1)
-			s.allocated("g-0")
+			pods, writes := s.halfPrepared(s.c.gate)
 			s.deletePods(tc.deleted)
 			writes.release()
 			s.waits([]string{tc.left}, "1 of 2")
@@ -128,12 +128,7 @@ func TestMemberDeletedWhileItsGangIsHalfPrepared(t *testing.T) {
 // more, and a member that goes now is replaced.
 func TestMemberDeletedWhileItsGangIsBeingBound(t *testing.T) {
 	s := newScenario(t, gatedLab)
-	pods := names("g", 2)
-	binding := s.hold(bindingOf(s.ns, "g-1"))
-	s.gang("g", group("w", 2, pods...))
-	s.members("g", 2, gpu)
-	s.waitMet(binding, 1)
-	s.bound("g-0")
+	pods, binding := s.halfBound(s.c.gate)
 	s.deletePods("g-1")
 	binding.release()
 	s.pod("g-1", of("g"), gpu)
@@ -142,12 +137,7 @@ func TestMemberDeletedWhileItsGangIsBeingBound(t *testing.T) {
 
 func TestPodGangDeletedWhileItIsHeld(t *testing.T) {
 	s := newScenario(t, gatedLab)
-	pods := names("g", 2)
-	writes := s.hold(claimWrite(s.ns, "g-1-"))
-	s.gang("g", group("w", 2, pods...))
-	s.members("g", 2, gpu)
-	s.waitMet(writes, 1)
-	s.allocated("g-0")
+	pods, writes := s.halfPrepared(s.c.gate)
 	s.deleteGang("g")
 	writes.release()
 	s.nothingAllocated(pods...)
@@ -173,12 +163,7 @@ func TestFloorRaisedWhileTheGangIsHeld(t *testing.T) {
 	s.nothingAllocated(pods...)
 	s.gpusUsable(2)
 	s.setFloor("g", 2)
-	s.until("two of three are bound", func() string {
-		if s.boundCount(pods...) == 2 {
-			return ""
-		}
-		return s.describe(pods[0])
-	})
+	s.boundOf(2, pods...)
 }
 
 // What a held gang has is its own: pods that come meanwhile see it as taken.
@@ -295,7 +280,5 @@ func TestMembersDeletedAtAnyMoment(t *testing.T) {
 }
 
 func (s *scenario) refuseNext(n, code int, match func(*http.Request) bool) *rule {
-	r := s.c.gate.refuseNext(n, code, match)
-	s.rulesOpen = append(s.rulesOpen, r)
-	return r
+	return s.untilEnd(s.c.gate.refuseNext(n, code, match))
 }

@@ -20,8 +20,7 @@ func TestDevicesChangeHandsWhileClaimEventsAreLate(t *testing.T) {
 	const duration, devices, atOnce = 8 * time.Second, 8, 12
 	s.node("x", publishes(class, like(device("d"), devices)...))
 	s.template("one", claimSpec(request("one", class, 1)))
-	s.c.gate.delayClaimEvents(func() time.Duration { return 100*time.Millisecond + rand.N(400*time.Millisecond) })
-	defer s.c.gate.delayClaimEvents(nil)
+	late := s.late(watchOf("resourceclaims"), func() time.Duration { return 50*time.Millisecond + rand.N(200*time.Millisecond) })
 
 	served := 0
 	living := map[string]bool{}
@@ -58,7 +57,9 @@ func TestDevicesChangeHandsWhileClaimEventsAreLate(t *testing.T) {
 			served++
 		}
 	}
-	t.Logf("%d pods had a device", served)
+	s.waitMet(late, devices)
+	late.release()
+	t.Logf("%d pods had a device, and claim events were late %d times", served, late.count())
 	if served < 2*devices {
 		t.Errorf("%d pods had a device in %v, want %d at least", served, duration, 2*devices)
 	}

@@ -38,6 +38,17 @@ func (s *scenario) cycles() cycles {
 	}
 }
 
+// triedAgain waits until a gang has been planned since.
+func (s *scenario) triedAgain(since cycles) {
+	s.t.Helper()
+	s.until("a gang has been tried again", func() string {
+		if s.cycles().plans == since.plans {
+			return "none has"
+		}
+		return ""
+	})
+}
+
 // An attempt of a gang that does not fit is one scheduling cycle of one pod, however
 // many members it has; all of them say why.
 func TestLargeGangThatDoesNotFitCostsOneCycle(t *testing.T) {
@@ -54,12 +65,7 @@ func TestLargeGangThatDoesNotFitCostsOneCycle(t *testing.T) {
 	}
 	// More room, and still too little: one more attempt.
 	s.node("x")
-	s.until("the gang has been tried again", func() string {
-		if s.cycles().plans == first.plans {
-			return "it has not"
-		}
-		return ""
-	})
+	s.triedAgain(first)
 	s.tells("g", "3 nodes")
 	second := s.cycles()
 	if pods, plans := second.pods-first.pods, second.plans-first.plans; pods != plans || plans > 3 {

@@ -125,12 +125,7 @@ func TestPodGangDeletedWhileItsPodsWait(t *testing.T) {
 	s.waits(labelled, "does not exist")
 	// Without label and without reference it is a pod as any other: one GPU, one pod.
 	s.deleteGang("unlabelled")
-	s.until("one of the pods without label is bound", func() string {
-		if s.boundCount(listed...) == 1 {
-			return ""
-		}
-		return s.describe(listed[0])
-	})
+	s.boundOf(1, listed...)
 	s.deletePods("solo")
 	s.bound(listed...)
 	s.deletePods(listed...)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // oneTrayOfEach is a tray of each rack.
@@ -188,7 +190,7 @@ func TestGangWaitsForACordonedTray(t *testing.T) {
 	pods := s.packedGang("g", 18, clique, "", wholeTray, withChannel)
 	s.unschedulable(pods, clique, "needs 18")
 	s.holdsNothing(pods...)
-	s.uncordon(tray(0, 0))
+	s.cordon(false, tray(0, 0))
 	s.lies(clique, "18", pods...)
 	s.onRack(0, pods)
 	s.scores("g", 1)
@@ -216,10 +218,10 @@ func TestFewNodesOfferAChannel(t *testing.T) {
 			}
 			s.unschedulable(pods, "needs 17", channelClass, "5")
 			s.holdsNothing(pods...)
-			first := scheduledCondition(s.getPod(pods[0])).Message
+			first := observe.Scheduled(s.getPod(pods[0])).Message
 			s.marker()
 			for _, name := range pods {
-				if got := scheduledCondition(s.getPod(name)).Message; got != first {
+				if got := observe.Scheduled(s.getPod(name)).Message; got != first {
 					s.t.Errorf("pod %s says %q, and before %s said %q", name, got, pods[0], first)
 				}
 			}

@@ -95,8 +95,8 @@ func memory(quantity string) podOption {
 // sooner, or who deletes it by force.
 func slowToStop(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](600) }
 
-// onNode confines the pod to one node.
-func onNode(name string) podOption {
+// onHost confines the pod to one node.
+func onHost(name string) podOption {
 	return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: name} }
 }
 

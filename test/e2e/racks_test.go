@@ -125,13 +125,6 @@ func (s *scenario) setNodeLabel(name, key string, value any) {
 	s.must(err)
 }
 
-// uncordon makes a node usable.
-func (s *scenario) uncordon(name string) {
-	s.t.Helper()
-	_, err := s.client().CoreV1().Nodes().Patch(s.ctx, name, types.MergePatchType, []byte(`{"spec":{"unschedulable":false}}`), metav1.PatchOptions{})
-	s.must(err)
-}
-
 // seenLabel is how a scenario knows that the scheduler has seen a change of nodes.
 const seenLabel = "e2e.test/seen"
 
@@ -295,9 +288,4 @@ func channel(s *shape.Shape) {
 			"type": {StringValue: ptr.To("channel")}, "id": {IntValue: ptr.To[int64](0)},
 		},
 	}}})
-}
-
-// onHost confines the pod to a node.
-func onHost(name string) podOption {
-	return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: name} }
 }

@@ -2,14 +2,7 @@
 
 package e2e
 
-import (
-	"testing"
-
-	"k8s.io/utils/ptr"
-
-	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
-	"github.com/podgang/podgang-scheduler/pkg/lab/shape"
-)
+import "testing"
 
 // A gang of three GPU pods that have to share a rack waits while two racks have room
 // for two each, says which rack comes nearest, and starts whole in the rack that gets
@@ -18,24 +11,17 @@ import (
 func TestGangStartsInOneRackOrWaits(t *testing.T) {
 	s := shared(t)
 	const key = "e2e.test/rack"
-	inRack := func(rack string) nodeOption {
-		return func(sh *shape.Shape) { sh.Nodes[0].Labels[key] = rack }
-	}
 	for _, name := range []string{"x0", "x1"} {
-		s.node(name, gpus(1, "test"), inRack("rack-x"))
+		s.node(name, gpus(1, "test"), labelled(key, "rack-x"))
 	}
 	for _, name := range []string{"y0", "y1"} {
-		s.node(name, gpus(1, "test"), inRack("rack-y"))
+		s.node(name, gpus(1, "test"), labelled(key, "rack-y"))
 	}
 	s.node("z", gpus(4, "test"))
-	pods := names("g", 3)
-	s.gangWith("g", func(pg *v1alpha1.PodGang) {
-		pg.Spec.TopologyConstraint = &v1alpha1.TopologyConstraint{PackConstraint: &v1alpha1.TopologyPackConstraint{Required: ptr.To(key)}}
-	}, group("w", 3, pods...))
-	s.members("g", 3, gpu, inRoom(s.ns))
+	pods := s.packedGang("g", 3, key, "", gpu, inRoom(s.ns))
 	s.unschedulable(pods, "the gang needs 3 pods in one "+key, "best is rack-", "there is room for 2")
 	s.holdsNothing(pods...)
-	third := s.node("y2", gpus(1, "test"), inRack("rack-y"))
+	third := s.node("y2", gpus(1, "test"), labelled(key, "rack-y"))
 	s.bound(pods...)
 	on := map[string]bool{}
 	for _, pod := range pods {

@@ -62,8 +62,7 @@ func TestSchedulerKilledBeforeTheFirstBinding(t *testing.T) {
 			s.gang("g", group("w", 2, pods...))
 			s.members("g", 2, gpu)
 			s.waitMet(bindings, 2)
-			s.allocated("g-0")
-			s.allocated("g-1")
+			s.allocatedFor(pods...)
 			s.kill()
 			bindings.drop()
 			tc.meanwhile(s)
@@ -83,12 +82,7 @@ func TestSchedulerKilledBeforeTheFirstBinding(t *testing.T) {
 // One member is bound, the other has its device; a pod waits for a device too.
 func TestSchedulerKilledWhileAGangIsBeingBound(t *testing.T) {
 	s := newScenario(t, gatedLab)
-	pods := names("g", 2)
-	binding := s.hold(bindingOf(s.ns, "g-1"))
-	s.gang("g", group("w", 2, pods...))
-	s.members("g", 2, gpu)
-	s.waitMet(binding, 1)
-	s.bound("g-0")
+	pods, binding := s.halfBound(s.c.gate)
 	s.kill()
 	binding.drop()
 	s.pod("rival", gpu)
@@ -103,12 +97,7 @@ func TestSchedulerKilledWhileAGangIsBeingBound(t *testing.T) {
 // one before a pod that is older.
 func TestGangFoundHalfBoundIsToppedUpFirst(t *testing.T) {
 	s := newScenario(t, gatedLab)
-	pods := names("g", 2)
-	binding := s.hold(bindingOf(s.ns, "g-1"))
-	s.gang("g", group("w", 2, pods...))
-	s.members("g", 2, gpu)
-	s.waitMet(binding, 1)
-	s.bound("g-0")
+	pods, binding := s.halfBound(s.c.gate)
 	s.kill()
 	binding.drop()
 	s.deletePods("g-1")

@@ -10,6 +10,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // The tests here are of room that comes back, is not back yet, or must be left alone.
@@ -76,16 +78,14 @@ func TestDrainedNodeGoesBackToItsGang(t *testing.T) {
 // use changes. It returns when the gang has been tried.
 func (s *scenario) tryAgain(node string, round int) {
 	s.t.Helper()
-	before := s.cycles().plans
+	before := s.cycles()
 	s.editDevices(node, s.ownDriver(), func(devices []resourcev1.Device) {
-		devices[0].Attributes = map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"round": {IntValue: ptr.To(int64(round))}}
-	})
-	s.until("the gang has been tried again", func() string {
-		if s.cycles().plans == before {
-			return "it has not"
+		if devices[0].Attributes == nil {
+			devices[0].Attributes = map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{}
 		}
-		return ""
+		devices[0].Attributes["round"] = resourcev1.DeviceAttribute{IntValue: ptr.To(int64(round))}
 	})
+	s.triedAgain(before)
 }
 
 // One of three pods fits beside pods that are being deleted, while bindings are slow.
@@ -117,7 +117,7 @@ func TestOneSlotIsNotGivenAwayThreeTimes(t *testing.T) {
 			s.until("two of three pods are refused", func() string {
 				waiting = nil
 				for _, name := range coming {
-					if c := scheduledCondition(s.getPod(name)); c != nil && c.Status == corev1.ConditionFalse {
+					if c := observe.Scheduled(s.getPod(name)); c != nil && c.Status == corev1.ConditionFalse {
 						waiting = append(waiting, name)
 					}
 				}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 	"github.com/podgang/podgang-scheduler/pkg/lab"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // scenario is one test in a namespace of its own.
@@ -184,6 +185,13 @@ func (s *scenario) deletePods(list ...string) {
 	}
 }
 
+// gone deletes pods and their gang.
+func (s *scenario) gone(gang string, pods ...string) {
+	s.t.Helper()
+	s.deletePods(pods...)
+	s.deleteGang(gang)
+}
+
 // editPod changes a pod.
 func (s *scenario) editPod(name string, change func(*corev1.Pod)) {
 	s.t.Helper()
@@ -323,45 +331,12 @@ func (s *scenario) getGang(name string) *v1alpha1.PodGang {
 // claimsOf returns the claims of a pod that exist.
 func (s *scenario) claimsOf(pod *corev1.Pod) []*resourcev1.ResourceClaim {
 	var claims []*resourcev1.ResourceClaim
-	for _, name := range claimNames(pod) {
+	for _, name := range observe.ClaimNames(pod) {
 		if c := get[*resourcev1.ResourceClaim](s.c.history, pod.Namespace, name); c != nil {
 			claims = append(claims, c)
 		}
 	}
 	return claims
-}
-
-// claimNames are the names of the claims that the pod has.
-func claimNames(pod *corev1.Pod) []string {
-	var list []string
-	for _, entry := range pod.Spec.ResourceClaims {
-		if entry.ResourceClaimName != nil {
-			list = append(list, *entry.ResourceClaimName)
-		}
-	}
-	for _, status := range pod.Status.ResourceClaimStatuses {
-		if status.ResourceClaimName != nil {
-			list = append(list, *status.ResourceClaimName)
-		}
-	}
-	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
-		list = append(list, status.ResourceClaimName)
-	}
-	return list
-}
-
-// bound waits until all pods have a node.
-func (s *scenario) bound(list ...string) {
-	s.t.Helper()
-	s.until(fmt.Sprintf("%v are bound", list), func() string {
-		var missing []string
-		for _, name := range list {
-			if pod := s.getPod(name); pod == nil || pod.Spec.NodeName == "" {
-				missing = append(missing, s.describe(name))
-			}
-		}
-		return strings.Join(missing, "; ")
-	})
 }
 
 // running waits until the kubelet has started all pods.
@@ -377,17 +352,6 @@ func (s *scenario) running(list ...string) {
 	})
 }
 
-// boundCount is how many of the pods have a node.
-func (s *scenario) boundCount(list ...string) int {
-	n := 0
-	for _, name := range list {
-		if pod := s.getPod(name); pod != nil && pod.Spec.NodeName != "" {
-			n++
-		}
-	}
-	return n
-}
-
 // describe says how a pod is doing.
 func (s *scenario) describe(name string) string {
 	pod := s.getPod(name)
@@ -398,19 +362,10 @@ func (s *scenario) describe(name string) string {
 	if pod.Spec.NodeName != "" {
 		text += " on " + pod.Spec.NodeName
 	}
-	if c := scheduledCondition(pod); c != nil && c.Status != corev1.ConditionTrue {
+	if c := observe.Scheduled(pod); c != nil && c.Status != corev1.ConditionTrue {
 		text += fmt.Sprintf(" (%s: %s)", c.Reason, c.Message)
 	}
 	return text
-}
-
-func scheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == corev1.PodScheduled {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
 }
 
 // waits waits until every pod says that it cannot be scheduled, in the given words.
@@ -424,7 +379,7 @@ func (s *scenario) waits(list []string, words ...string) {
 				missing = append(missing, s.describe(name))
 				continue
 			}
-			if c := scheduledCondition(pod); c == nil || c.Status != corev1.ConditionFalse || !hasWords(c.Message, words) {
+			if c := observe.Scheduled(pod); c == nil || c.Status != corev1.ConditionFalse || !hasWords(c.Message, words) {
 				missing = append(missing, s.describe(name))
 			}
 		}
@@ -437,7 +392,7 @@ func (s *scenario) unschedulable(list []string, words ...string) {
 	s.t.Helper()
 	s.waits(list, words...)
 	for _, name := range list {
-		if c := scheduledCondition(s.getPod(name)); c.Reason != corev1.PodReasonUnschedulable {
+		if c := observe.Scheduled(s.getPod(name)); c.Reason != corev1.PodReasonUnschedulable {
 			s.t.Errorf("pod %s has reason %s, want %s: %s", name, c.Reason, corev1.PodReasonUnschedulable, c.Message)
 		}
 	}

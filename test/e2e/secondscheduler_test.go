@@ -15,6 +15,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // The tests here play a second scheduler, which allocates a device that ours has chosen
@@ -37,7 +39,7 @@ func (c *capture) allocationOf(namespace, prefix string) func(*http.Request) boo
 		if !matches(r) || !strings.HasSuffix(r.URL.Path, "/status") {
 			return false
 		}
-		body, err := io.ReadAll(r.Body)
+		body, err := io.ReadAll(r.Body) // from memory: see gate.ServeHTTP
 		if err != nil {
 			return false
 		}
@@ -118,22 +120,9 @@ func TestDeviceGivenAwayByAnotherScheduler(t *testing.T) {
 			write.release()
 
 			// The gang gives everything back before it holds anything else.
-			s.until("all claims of the gang have been cleared", func() string {
-				cleared := map[string]bool{}
-				for _, r := range s.c.history.of(s.ns)[seen:] {
-					if c, ok := r.object.(*resourcev1.ResourceClaim); ok && c.Status.Allocation == nil && len(c.Status.ReservedFor) == 0 {
-						cleared[c.Name] = true
-					}
-				}
-				for _, name := range pods {
-					if c := claimNames(s.getPod(name))[0]; !cleared[c] {
-						return c + " has not"
-					}
-				}
-				return ""
-			})
+			s.allCleared(seen, pods...)
 			device := taken.Devices.Results[0].Device
-			s.tells("g", "GangUndone", device, s.ns+"/foreign", claimNames(s.getPod(pods[1]))[0])
+			s.tells("g", "GangUndone", device, s.ns+"/foreign", observe.ClaimNames(s.getPod(pods[1]))[0])
 			s.until("the counter of conflicts has grown by 1", func() string {
 				if now := s.metric(s.scheduler(), "podgang_scheduler_rollbacks_total", "cause", "conflict"); now != conflicts+1 {
 					return "it has not"

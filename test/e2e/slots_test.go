@@ -60,6 +60,9 @@ const (
 // tookAtOnce checks how long things took that should happen at once.
 func (s *scenario) tookAtOnce(what string, took []time.Duration) {
 	s.t.Helper()
+	if len(took) == 0 {
+		s.t.Fatalf("%s has not happened", what)
+	}
 	sorted := slices.Sorted(slices.Values(took))
 	median, longest := sorted[len(sorted)/2], sorted[len(sorted)-1]
 	s.t.Logf("%s: %d times, median %v, longest %v", what, len(sorted), median.Round(time.Millisecond), longest.Round(time.Millisecond))

@@ -81,7 +81,7 @@ func startReplicas(t *testing.T) (*labSource, []*replica) {
 			t.Error(err)
 		}
 		for _, r := range replicas {
-			r.gate.close()
+			r.gate.Close()
 		}
 	})
 	source.get(t)
@@ -97,7 +97,7 @@ func (l *labSource) startReplicas(replicas []*replica) error {
 	names := []string{lab.PodGangScheduler, standbyName}
 	for i, r := range replicas {
 		opts.Schedulers = append(opts.Schedulers, lab.Scheduler{
-			Binary: *schedulerBinary, Name: names[i], LeaderElect: true, Server: r.gate.serve,
+			Binary: *schedulerBinary, Name: names[i], LeaderElect: true, Server: r.gate.Serve,
 			EditConfig: func(config *unstructured.Unstructured) error {
 				// The defaults are 15 s, 10 s and 2 s.
 				for key, value := range map[string]string{"leaseDuration": "5s", "renewDeadline": "4s", "retryPeriod": "500ms"} {
@@ -208,13 +208,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	t.Run("while a gang is half prepared", func(t *testing.T) {
 		s := newScenario(t, source)
 		leader, standby := s.leader(replicas)
-		pods := names("g", 2)
-		write := leader.gate.hold(claimWrite(s.ns, "g-1-"))
-		s.rulesOpen = append(s.rulesOpen, write)
-		s.gang("g", group("w", 2, pods...))
-		s.members("g", 2, gpu)
-		s.waitMet(write, 1)
-		s.allocated("g-0")
+		pods, write := s.halfPrepared(leader.gate)
 		s.onlyTheLeaderWrites(standby)
 		s.killReplica(leader)
 		write.drop()
@@ -227,13 +221,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	t.Run("while a gang is half prepared and then does not fit", func(t *testing.T) {
 		s := newScenario(t, source)
 		leader, _ := s.leader(replicas)
-		pods := names("g", 2)
-		write := leader.gate.hold(claimWrite(s.ns, "g-1-"))
-		s.rulesOpen = append(s.rulesOpen, write)
-		s.gang("g", group("w", 2, pods...))
-		s.members("g", 2, gpu)
-		s.waitMet(write, 1)
-		s.allocated("g-0")
+		pods, write := s.halfPrepared(leader.gate)
 		s.killReplica(leader)
 		write.drop()
 		s.setFloor("g", 3) // and there are two members
@@ -247,13 +235,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	t.Run("while a gang is being bound", func(t *testing.T) {
 		s := newScenario(t, source)
 		leader, standby := s.leader(replicas)
-		pods := names("g", 2)
-		binding := leader.gate.hold(bindingOf(s.ns, "g-1"))
-		s.rulesOpen = append(s.rulesOpen, binding)
-		s.gang("g", group("w", 2, pods...))
-		s.members("g", 2, gpu)
-		s.waitMet(binding, 1)
-		s.bound("g-0")
+		pods, binding := s.halfBound(leader.gate)
 		s.killReplica(leader)
 		binding.drop()
 		s.pod("rival", gpu)

@@ -5,7 +5,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // streamed runs pods one after another in a number of places for a while: the next is
@@ -102,7 +103,7 @@ func TestLargeGangGetsItsTurnBesideAStreamOfSmallPods(t *testing.T) {
 		if !ok || !strings.HasPrefix(pod.Name, "small-") {
 			return false
 		}
-		c := scheduledCondition(pod)
+		c := observe.Scheduled(pod)
 		return c != nil && strings.Contains(c.Message, words)
 	}) {
 		t.Errorf("no small pod says %q", words)
@@ -113,7 +114,7 @@ func TestLargeGangGetsItsTurnBesideAStreamOfSmallPods(t *testing.T) {
 // run even if they had finished, they do not feel it, nothing is kept free for it, and
 // it starts at once when it fits.
 func TestLargeGangBesideAStreamOfSmallPods(t *testing.T) {
-	const nodes, runTime, during, rounds = 8, 300 * time.Millisecond, time.Second, 2
+	const nodes, runTime, during, rounds = 8, 300 * time.Millisecond, 3 * time.Second, 2
 	for _, tc := range []struct {
 		name string
 		size int
@@ -202,6 +203,26 @@ func TestGangThatFitsInSumAlone(t *testing.T) {
 	s.holdsNothing(pods...)
 }
 
+// atRest waits until nothing has been tried, and nothing written, for a while.
+func (s *scenario) atRest(quiet time.Duration) {
+	s.t.Helper()
+	type activity struct {
+		cycles
+		records int
+	}
+	var last activity
+	var since time.Time
+	s.until(fmt.Sprintf("nothing is tried or written for %v", quiet), func() string {
+		if now := (activity{s.cycles(), len(s.c.history.of(s.ns))}); now != last {
+			last, since = now, time.Now()
+		}
+		if rest := time.Since(since); rest < quiet {
+			return fmt.Sprintf("there was something %v ago", rest.Round(time.Millisecond))
+		}
+		return ""
+	})
+}
+
 // Two hundred gangs that do not fit cost nothing while nothing happens.
 func TestManyGangsThatWaitAreCalm(t *testing.T) {
 	const gangs, calm = 200, 3 * time.Second
@@ -219,14 +240,7 @@ func TestManyGangsThatWaitAreCalm(t *testing.T) {
 		s.must(err)
 		return info.Size()
 	}
-	s.until("the last attempts have been made", func() string {
-		before := s.cycles()
-		<-time.After(100 * time.Millisecond)
-		if s.cycles() != before {
-			return "there are more"
-		}
-		return ""
-	})
+	s.atRest(2500 * time.Millisecond)
 	cycles, size, seen := s.cycles(), logSize(), len(s.c.history.of(s.ns))
 	<-time.After(calm) // nothing is to happen
 	after := s.cycles()
@@ -236,7 +250,7 @@ func TestManyGangsThatWaitAreCalm(t *testing.T) {
 	if grown := logSize() - size; grown > 64<<10 {
 		t.Errorf("the log grew by %d bytes in %v of calm", grown, calm)
 	}
-	if written := len(slices.Clone(s.c.history.of(s.ns))[seen:]); written > gangs/10 {
+	if written := len(s.c.history.of(s.ns)[seen:]); written > gangs/10 {
 		t.Errorf("%d objects were written in %v of calm", written, calm)
 	}
 	// With one event each is tried once.

@@ -6,13 +6,14 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/podgang/podgang-scheduler/test/testlab"
 )
 
 // A watch is one request with an answer that does not end, so its rules are not about
@@ -22,108 +23,41 @@ import (
 type streamRule struct {
 	// match is about the request of the watch.
 	match func(*http.Request) bool
-	// lose says which events are not delivered; nil means that all are delayed until
-	// ended is closed.
+	// lose says which events are not delivered; nil means that all are delayed.
 	lose func(metav1.WatchEvent) bool
+	// late says by how much what arrives is delayed; nil means until ended is closed.
+	late func() time.Duration
 	*rule
 }
 
 // delay keeps the events of the watches that match from the scheduler until release.
 func (g *gate) delay(match func(*http.Request) bool) *rule {
-	return g.addStreamRule(match, nil)
+	return g.addStreamRule(streamRule{match: match})
+}
+
+// late delivers the events of the watches that match later, in order, each time by what
+// the function says then.
+func (g *gate) late(match func(*http.Request) bool, by func() time.Duration) *rule {
+	return g.addStreamRule(streamRule{match: match, late: by})
 }
 
 // lose keeps events of the watches that match from the scheduler for ever. The watches
 // are those of clients that ask for protobuf.
 func (g *gate) lose(match func(*http.Request) bool, which func(metav1.WatchEvent) bool) *rule {
-	return g.addStreamRule(match, which)
+	return g.addStreamRule(streamRule{match: match, lose: which})
 }
 
-func (g *gate) addStreamRule(match func(*http.Request) bool, lose func(metav1.WatchEvent) bool) *rule {
-	r := &rule{gate: g, ended: make(chan struct{})}
+func (g *gate) addStreamRule(r streamRule) *rule {
+	r.rule = &rule{gate: g, ended: make(chan struct{})}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.streamRules = append(g.streamRules, streamRule{match: match, lose: lose, rule: r})
-	return r
-}
-
-// delayClaimEvents has the scheduler see what happens to claims late, from now on,
-// each event by what the function says then; nil ends that.
-func (g *gate) delayClaimEvents(late func() time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.late = late
-}
-
-// delayEvents slows down the answer to a watch of claims.
-func (g *gate) delayEvents(r *http.Response) error {
-	if watchOf("resourceclaims")(r.Request) {
-		body := &lateBody{ReadCloser: r.Body, parts: make(chan latePart, 1000)}
-		go body.receive(g)
-		r.Body = body
-	}
-	return nil
-}
-
-// lateBody hands on what it receives some time later, in order.
-type lateBody struct {
-	io.ReadCloser
-	parts chan latePart
-	// rest is what was received and not yet handed on.
-	rest []byte
-}
-
-// latePart is what was received at once; the last has an error.
-type latePart struct {
-	data []byte
-	due  time.Time
-	err  error
-}
-
-// receive ends with the body, which the proxy closes.
-func (b *lateBody) receive(g *gate) {
-	for {
-		buffer := make([]byte, 32<<10)
-		n, err := b.ReadCloser.Read(buffer)
-		part := latePart{data: buffer[:n], due: time.Now(), err: err}
-		g.mu.Lock()
-		if g.late != nil {
-			part.due = part.due.Add(g.late())
-		}
-		g.mu.Unlock()
-		b.parts <- part
-		if err != nil {
-			close(b.parts)
-			return
-		}
-	}
-}
-
-func (b *lateBody) Read(p []byte) (int, error) {
-	if len(b.rest) == 0 {
-		part, open := <-b.parts
-		if !open {
-			return 0, io.EOF
-		}
-		<-time.After(time.Until(part.due))
-		if len(part.data) == 0 && part.err != nil {
-			return 0, part.err
-		}
-		b.rest = part.data
-	}
-	n := copy(p, b.rest)
-	b.rest = b.rest[n:]
-	return n, nil
+	g.streamRules = append(g.streamRules, r)
+	return r.rule
 }
 
 // watchOf matches the watches of a resource, in all namespaces.
 func watchOf(resource string) func(*http.Request) bool {
-	return func(r *http.Request) bool { return isWatch(r) && strings.HasSuffix(r.URL.Path, "/"+resource) }
-}
-
-func isWatch(r *http.Request) bool {
-	value := r.URL.Query().Get("watch")
-	return value == "true" || value == "1"
+	return func(r *http.Request) bool { return testlab.IsWatch(r) && strings.HasSuffix(r.URL.Path, "/"+resource) }
 }
 
 // stream is the answer to a watch.
@@ -145,7 +79,12 @@ func (s *stream) Write(data []byte) (int, error) {
 			continue
 		}
 		r.meet()
+		var due <-chan time.Time // never, without late
+		if r.late != nil {
+			due = time.After(r.late())
+		}
 		select {
+		case <-due:
 		case <-r.ended:
 		case <-s.request.Context().Done():
 			return 0, s.request.Context().Err()
@@ -233,17 +172,24 @@ func changesOf(word string) func(metav1.WatchEvent) bool {
 	}
 }
 
-// delay keeps the events of watches from the scheduler until the rule is released; at
-// the latest at the end of the scenario.
-func (s *scenario) delay(match func(*http.Request) bool) *rule {
-	r := s.c.gate.delay(match)
+// untilEnd has a rule end with the scenario at the latest, and returns it.
+func (s *scenario) untilEnd(r *rule) *rule {
 	s.rulesOpen = append(s.rulesOpen, r)
 	return r
 }
 
+// delay keeps the events of watches from the scheduler until the rule is released; at
+// the latest at the end of the scenario.
+func (s *scenario) delay(match func(*http.Request) bool) *rule {
+	return s.untilEnd(s.c.gate.delay(match))
+}
+
+// late delivers the events of watches to the scheduler later, until the rule is released.
+func (s *scenario) late(match func(*http.Request) bool, by func() time.Duration) *rule {
+	return s.untilEnd(s.c.gate.late(match, by))
+}
+
 // lose keeps events of watches from the scheduler for ever.
 func (s *scenario) lose(match func(*http.Request) bool, which func(metav1.WatchEvent) bool) *rule {
-	r := s.c.gate.lose(match, which)
-	s.rulesOpen = append(s.rulesOpen, r)
-	return r
+	return s.untilEnd(s.c.gate.lose(match, which))
 }

@@ -158,12 +158,7 @@ func TestExtrasLeaveRoomForTheFloorsOfOtherGroups(t *testing.T) {
 	}
 	s.gang("g", group("a", 3, many...), group("b", 2, few...))
 	s.bound(few...)
-	s.until("3 of the other group are bound", func() string {
-		if n := s.boundCount(many...); n != 3 {
-			return s.describe(many[0])
-		}
-		return ""
-	})
+	s.boundOf(3, many...)
 	s.waitPhase("g", v1alpha1.PodGangPhaseRunning)
 }
 

@@ -20,7 +20,7 @@ import (
 func (s *scenario) podOfGroup(name string) *corev1.Pod {
 	s.t.Helper()
 	for _, pod := range s.pods() {
-		if pod.Labels[v1alpha1.LabelPodClique] == name && live(pod) && pod.Spec.NodeName != "" {
+		if pod.Labels[v1alpha1.LabelPodClique] == name && observe.Live(pod) && pod.Spec.NodeName != "" {
 			return pod
 		}
 	}
@@ -115,7 +115,7 @@ func TestReplacementWaitsForTheRoomOfATerminatingPod(t *testing.T) {
 	replacement := s.replacementOf(victim)
 	s.until("the replacement is refused", func() string {
 		pod := observe.Get[*corev1.Pod](s.c.recorder.State, s.ns, replacement.Name)
-		if c := condition(pod, corev1.PodScheduled); c == nil || c.Reason != corev1.PodReasonUnschedulable {
+		if c := observe.Scheduled(pod); c == nil || c.Reason != corev1.PodReasonUnschedulable {
 			return describe(pod)
 		}
 		return ""

@@ -84,7 +84,7 @@ func (s *scenario) makeUp() string {
 func (s *scenario) boundIn(g *v1alpha1.PodGroup) int {
 	n := 0
 	for _, ref := range g.PodReferences {
-		if pod := observe.Get[*corev1.Pod](s.c.recorder.State, s.ns, ref.Name); pod != nil && live(pod) && pod.Spec.NodeName != "" {
+		if pod := observe.Get[*corev1.Pod](s.c.recorder.State, s.ns, ref.Name); pod != nil && observe.Live(pod) && pod.Spec.NodeName != "" {
 			n++
 		}
 	}
@@ -112,7 +112,7 @@ func (s *scenario) unexplained() string {
 		dependsOn[g.Name] = g.DependsOn
 	}
 	for _, pod := range s.pods() {
-		if pod.Spec.NodeName != "" || !live(pod) {
+		if pod.Spec.NodeName != "" || !observe.Live(pod) {
 			continue
 		}
 		gang := pod.Labels[v1alpha1.LabelPodGang]
@@ -127,7 +127,7 @@ func (s *scenario) unexplained() string {
 		} else {
 			waiting[gang] = true
 		}
-		if c := condition(pod, corev1.PodScheduled); c == nil || c.Status != corev1.ConditionFalse || c.Reason != reason || c.Message == "" {
+		if c := observe.Scheduled(pod); c == nil || c.Status != corev1.ConditionFalse || c.Reason != reason || c.Message == "" {
 			found = append(found, fmt.Sprintf("%s, want the reason %s with a message", describe(pod), reason))
 		}
 	}
@@ -219,7 +219,7 @@ func (s *scenario) readyOnDistinctNodes() {
 	s.t.Helper()
 	s.until("all pods are ready", func() string {
 		for _, pod := range s.pods() {
-			if c := condition(pod, corev1.PodReady); c == nil || c.Status != corev1.ConditionTrue {
+			if c := observe.Condition(pod, corev1.PodReady); c == nil || c.Status != corev1.ConditionTrue {
 				return describe(pod)
 			}
 		}

@@ -123,7 +123,7 @@ func boundAmong(pods map[string]*corev1.Pod, pg *v1alpha1.PodGang) (bound int, f
 	for _, g := range pg.Spec.PodGroups {
 		n := 0
 		for _, ref := range g.PodReferences {
-			if pod := pods[ref.Name]; pod != nil && live(pod) && pod.Spec.NodeName != "" {
+			if pod := pods[ref.Name]; pod != nil && observe.Live(pod) && pod.Spec.NodeName != "" {
 				n++
 			}
 		}

@@ -6,16 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/podgang/podgang-scheduler/test/grove/operator"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // refusalsName checks that every pod that waits says so in these words.
 func (s *scenario) refusalsName(words ...string) {
 	s.t.Helper()
 	for _, pod := range s.pods() {
-		c := condition(pod, corev1.PodScheduled)
+		c := observe.Scheduled(pod)
 		for _, word := range words {
 			if pod.Spec.NodeName == "" && (c == nil || !strings.Contains(c.Message, word)) {
 				s.t.Errorf("%s, want a message with %q", describe(pod), word)

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 	"github.com/podgang/podgang-scheduler/test/grove/operator"
+	"github.com/podgang/podgang-scheduler/test/observe"
 )
 
 // References, Initialized and the gates come in any order. The gang is bound after the
@@ -72,7 +72,7 @@ func (s *scenario) ungatedBeforeInitialized() {
 			if len(pod.Spec.SchedulingGates) > 0 {
 				return describe(pod)
 			}
-			if c := condition(pod, corev1.PodScheduled); c == nil || c.Reason != "GangNotReady" {
+			if c := observe.Scheduled(pod); c == nil || c.Reason != "GangNotReady" {
 				return describe(pod)
 			}
 		}

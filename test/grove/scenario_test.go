@@ -97,7 +97,7 @@ func (s *scenario) isRefused(opts ...func(*corev1.Pod)) {
 		if pod == nil {
 			return "it does not exist"
 		}
-		if c := condition(pod, corev1.PodScheduled); c != nil && c.Reason == corev1.PodReasonUnschedulable {
+		if c := observe.Scheduled(pod); c != nil && c.Reason == corev1.PodReasonUnschedulable {
 			return ""
 		}
 		return describe(pod)
@@ -279,15 +279,6 @@ func (s *scenario) deletePod(pod *corev1.Pod) {
 	})
 }
 
-func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == kind {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
-}
-
 // describe says how a pod is doing.
 func describe(pod *corev1.Pod) string {
 	text := fmt.Sprintf("%s is %s", pod.Name, pod.Status.Phase)
@@ -300,13 +291,8 @@ func describe(pod *corev1.Pod) string {
 	if len(pod.Spec.SchedulingGates) > 0 {
 		text += ", gated"
 	}
-	if c := condition(pod, corev1.PodScheduled); c != nil && c.Status != corev1.ConditionTrue {
+	if c := observe.Scheduled(pod); c != nil && c.Status != corev1.ConditionTrue {
 		text += fmt.Sprintf(" (%s: %s)", c.Reason, c.Message)
 	}
 	return text
-}
-
-// live reports whether a pod counts as a member of its gang.
-func live(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
 }

@@ -97,12 +97,8 @@ func pluginGPUs(pod *corev1.Pod, gone bool) map[string]int {
 func NodeGPUs(node string) string { return "GPUs of " + node }
 
 func refused(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled {
-			return c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
-		}
-	}
-	return false
+	c := observe.Scheduled(pod)
+	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 }
 
 // claimsExist reports whether every claim of the pod has been made from its template.
