@@ -47,8 +47,8 @@ func TestGangComesBackToThePlaceOfAnother(t *testing.T) {
 func TestGangTakesABetterPlaceThanTheOneToReuse(t *testing.T) {
 	s := shared(t)
 	r1, r2 := s.rack("r1", 2), s.rack("r2", 2)
-	s.pod("a", slot, onNode(r1[0]))
-	s.pod("b", slot, onNode(r2[0]))
+	s.pod("a", slot, onHost(r1[0]))
+	s.pod("b", slot, onHost(r2[0]))
 	s.bound("a", "b")
 	first := s.pair("first", unchanged)
 	s.lies(rackKey, "1+1", first...)
