@@ -17,12 +17,18 @@ type Ledger struct {
 	// sharing tells whether one device may serve several claims (consumable
 	// capacity). Without it a device with a share ID counts as taken whole.
 	sharing bool
+	// shares counts the shares of each device that are allocated.
+	shares map[structured.DeviceID]int
 }
 
 // NewLedger returns a ledger that starts from the given state and owns it from
 // now on.
 func NewLedger(state *structured.AllocatedState, sharing bool) *Ledger {
-	return &Ledger{state: state, sharing: sharing}
+	l := &Ledger{state: state, sharing: sharing, shares: make(map[structured.DeviceID]int)}
+	for id := range state.AllocatedSharedDeviceIDs {
+		l.shares[id.GetDeviceID()]++
+	}
+	return l
 }
 
 // State is the current allocated state. The caller must not change it, and it
@@ -31,9 +37,9 @@ func (l *Ledger) State() *structured.AllocatedState {
 	return l.state
 }
 
-// Taken reports whether the whole device, or capacity of it, is allocated.
+// Taken reports whether the whole device, a share or capacity of it, is allocated.
 func (l *Ledger) Taken(id structured.DeviceID) bool {
-	if l.state.AllocatedDevices.Has(id) {
+	if l.state.AllocatedDevices.Has(id) || l.shares[id] > 0 {
 		return true
 	}
 	_, consumed := l.state.AggregatedCapacity[id]
@@ -44,7 +50,10 @@ func (l *Ledger) Taken(id structured.DeviceID) bool {
 func (l *Ledger) Take(allocation *resourceapi.AllocationResult) {
 	l.each(allocation,
 		func(id structured.DeviceID) { l.state.AllocatedDevices.Insert(id) },
-		func(id structured.SharedDeviceID) { l.state.AllocatedSharedDeviceIDs.Insert(id) },
+		func(id structured.SharedDeviceID) {
+			l.state.AllocatedSharedDeviceIDs.Insert(id)
+			l.shares[id.GetDeviceID()]++
+		},
 		func(capacity structured.DeviceConsumedCapacity) { l.state.AggregatedCapacity.Insert(capacity) })
 }
 
@@ -52,7 +61,10 @@ func (l *Ledger) Take(allocation *resourceapi.AllocationResult) {
 func (l *Ledger) Release(allocation *resourceapi.AllocationResult) {
 	l.each(allocation,
 		func(id structured.DeviceID) { l.state.AllocatedDevices.Delete(id) },
-		func(id structured.SharedDeviceID) { l.state.AllocatedSharedDeviceIDs.Delete(id) },
+		func(id structured.SharedDeviceID) {
+			l.state.AllocatedSharedDeviceIDs.Delete(id)
+			l.shares[id.GetDeviceID()]--
+		},
 		func(capacity structured.DeviceConsumedCapacity) { l.state.AggregatedCapacity.Remove(capacity) })
 }
 

@@ -124,6 +124,15 @@ func TestLedger(t *testing.T) {
 			release: []*resourceapi.AllocationResult{allocation(result("p", "dev-0", share("s1", memory("1Gi"))))},
 		},
 		{
+			name: "a share that takes no capacity", sharing: true,
+			take: []*resourceapi.AllocationResult{
+				allocation(result("p", "dev-0", share("s1", nil))),
+				allocation(result("p", "dev-0", share("s2", nil))),
+			},
+			release: []*resourceapi.AllocationResult{allocation(result("p", "dev-0", share("s1", nil)))},
+			want:    contents{Shares: map[string]bool{dev + "/s2": true}}, taken: true,
+		},
+		{
 			name: "with sharing, a device without share is taken whole", sharing: true,
 			take: []*resourceapi.AllocationResult{allocation(result("p", "dev-0"))},
 			want: contents{Devices: map[string]bool{dev: true}}, taken: true,
@@ -150,8 +159,10 @@ func TestLedger(t *testing.T) {
 			if diff := cmp.Diff(want, contentsOf(ledger.State())); diff != "" {
 				t.Errorf("state (-want +got):\n%s", diff)
 			}
-			if got := ledger.Taken(deviceID("p", "dev-0")); got != tc.taken {
-				t.Errorf("dev-0 is taken: got %v, want %v", got, tc.taken)
+			for what, l := range map[string]*Ledger{"the ledger": ledger, "one that starts from its state": NewLedger(ledger.State(), tc.sharing)} {
+				if got := l.Taken(deviceID("p", "dev-0")); got != tc.taken {
+					t.Errorf("%s says that dev-0 is taken: got %v, want %v", what, got, tc.taken)
+				}
 			}
 		})
 	}
