@@ -27,9 +27,9 @@ type candidate struct {
 	// score: see compare.
 	missed                   []int
 	reused, companions, near int64
-	leftover          int64
-	opened, avoidable int
-	rank              int64
+	leftover                 int64
+	opened, avoidable        int
+	rank                     int64
 }
 
 // assess makes a candidate of seats.

@@ -5,6 +5,7 @@ package gangresources
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"time"
 
@@ -44,6 +45,8 @@ type Plugin struct {
 
 	// classifier tells which devices a class means.
 	classifier *devices.Classifier
+	// seed is for hashes that tell versions apart.
+	seed maphash.Seed
 	// hints tell where devices are attached that do not say it.
 	hints devices.Hints
 	// chooser tells which devices a pod should get.
@@ -132,6 +135,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 		planner:          planner,
 		view:             view,
 		classifier:       devices.NewClassifier(celFeatures),
+		seed:             maphash.MakeSeed(),
 		hints:            hints,
 		chooser:          devices.NewChooser(own.AlignmentAttributes, hints),
 		celCache:         cel.NewCache(cachedSelectors, celFeatures),

@@ -29,7 +29,9 @@ import (
 // one session at a time. Dropping a session needs no call: nothing outside it
 // knows of its choices before Reserve.
 type Session struct {
-	plugin    *Plugin
+	plugin *Plugin
+	// slices are all ResourceSlices.
+	slices    []*resourceapi.ResourceSlice
 	inventory *devices.Inventory
 	ledger    *devices.Ledger
 	group     *sharedState
@@ -77,6 +79,7 @@ func (p *Plugin) NewSession(ctx context.Context, budget int) (*Session, error) {
 	p.view.signals = nil
 	return &Session{
 		plugin:    p,
+		slices:    slices,
 		inventory: devices.NewInventory(slices),
 		ledger:    ledger,
 		group:     &sharedState{cycle: framework.NewCycleState()},

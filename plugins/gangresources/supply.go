@@ -3,10 +3,13 @@
 package gangresources
 
 import (
+	"fmt"
+	"hash/maphash"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
 
@@ -80,13 +83,9 @@ func (s *Session) Nature(want Want) Nature {
 	if err != nil {
 		return Nature{}
 	}
-	all, err := s.plugin.manager.ResourceSlices().ListWithDeviceTaintRules()
-	if err != nil {
-		return Nature{}
-	}
 	var first *resourceapi.ResourceSlice
 	at := -1
-	for _, slice := range all {
+	for _, slice := range s.slices {
 		if first != nil && slice.Name > first.Name {
 			continue
 		}
@@ -107,8 +106,30 @@ func (s *Session) Nature(want Want) Nature {
 }
 
 // Slices returns all ResourceSlices.
-func (s *Session) Slices() ([]*resourceapi.ResourceSlice, error) {
-	return s.plugin.manager.ResourceSlices().ListWithDeviceTaintRules()
+func (s *Session) Slices() []*resourceapi.ResourceSlice { return s.slices }
+
+// Generation tells versions of the ResourceSlices and DeviceClasses apart: while it is
+// the same, so are they. It is of use within one process.
+func (s *Session) Generation() (uint64, error) {
+	type version struct {
+		uid     types.UID
+		version string
+	}
+	var generation uint64 // the sum does not depend on the order
+	add := func(uid types.UID, resourceVersion string) {
+		generation += maphash.Comparable(s.plugin.seed, version{uid, resourceVersion})
+	}
+	for _, slice := range s.slices {
+		add(slice.UID, slice.ResourceVersion)
+	}
+	classes, err := s.plugin.manager.DeviceClasses().List()
+	if err != nil {
+		return 0, fmt.Errorf("list DeviceClasses: %w", err)
+	}
+	for _, class := range classes {
+		add(class.UID, class.ResourceVersion)
+	}
+	return generation, nil
 }
 
 // ClassOfResource returns the DeviceClass whose devices stand for an extended

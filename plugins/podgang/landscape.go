@@ -23,8 +23,10 @@ type landscape struct {
 	index   *topology.Index
 	ladders []topology.Ladder
 	model   score.Model
-	// slices is the generation of ResourceSlices that attributes were read from.
-	slices int64
+	// slices is the generation of ResourceSlices that attributes were read from, and
+	// read is set once any were.
+	slices uint64
+	read   bool
 	// known are the nodes of the last snapshot, and generation is how often something
 	// has changed about them that decides how good a placement can be at best.
 	known      map[string]*v1.Node
@@ -36,7 +38,7 @@ type landscape struct {
 const placementGroup = "azure.dra.net/placementGroupId"
 
 func newLandscape(args *config.PodGangArgs) *landscape {
-	return &landscape{index: topology.NewIndex(), ladders: laddersOf(args.Fabrics), model: modelOf(&args.Score), slices: -1, known: make(map[string]*v1.Node)}
+	return &landscape{index: topology.NewIndex(), ladders: laddersOf(args.Fabrics), model: modelOf(&args.Score), known: make(map[string]*v1.Node)}
 }
 
 // laddersOf returns the fabrics of the arguments, and after them the built-in ones
@@ -100,13 +102,9 @@ func alike(a, b *v1.Node) bool {
 
 // readSlices takes note of what attributes of devices tell about topology. The
 // generation changes whenever ResourceSlices do.
-func (l *landscape) readSlices(generation int64, list func() ([]*resourceapi.ResourceSlice, error)) error {
-	if generation == l.slices {
-		return nil
-	}
-	all, err := list()
-	if err != nil {
-		return err
+func (l *landscape) readSlices(generation uint64, all []*resourceapi.ResourceSlice) {
+	if l.read && generation == l.slices {
+		return
 	}
 	groups := make(map[string]string)
 	for _, slice := range all {
@@ -121,8 +119,7 @@ func (l *landscape) readSlices(generation int64, list func() ([]*resourceapi.Res
 		}
 	}
 	l.index.Overlay(placementGroup, groups)
-	l.slices = generation
-	return nil
+	l.slices, l.read = generation, true
 }
 
 // terrain is what the landscape looks like for one gang.

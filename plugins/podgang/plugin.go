@@ -46,8 +46,6 @@ type Plugin struct {
 	// landscape and bests are for the scheduling cycle's goroutine alone.
 	landscape *landscape
 	bests     *bests
-	// slices counts changes of ResourceSlices and DeviceClasses.
-	slices atomic.Int64
 	// extras knows since when extras have been giving way to floors.
 	extras *extraBook
 	// keeps knows which gangs have been refused for how long, and what is kept for one.
@@ -118,9 +116,6 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle, findResour
 	}
 	pl.index = gang.NewIndex(handle.ProfileName(), pl.getPod)
 	pl.reclaims = newReclaimer(pl)
-	if err := pl.watchDevices(); err != nil {
-		return nil, fmt.Errorf("plugin %s: %w", Name, err)
-	}
 	if err := pl.watch(ctx); err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}

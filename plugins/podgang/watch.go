@@ -154,23 +154,6 @@ func (pl *Plugin) watchPods(ctx context.Context) error {
 	return nil
 }
 
-// watchDevices counts changes of what devices there are.
-func (pl *Plugin) watchDevices() error {
-	count := func() { pl.slices.Add(1) }
-	counted := cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { count() },
-		UpdateFunc: func(any, any) { count() },
-		DeleteFunc: func(any) { count() },
-	}
-	resources := pl.handle.SharedInformerFactory().Resource().V1()
-	for _, informer := range []cache.SharedIndexInformer{resources.ResourceSlices().Informer(), resources.DeviceClasses().Informer()} {
-		if _, err := informer.AddEventHandler(counted); err != nil {
-			return fmt.Errorf("watch devices: %w", err)
-		}
-	}
-	return nil
-}
-
 func (pl *Plugin) setPod(ctx context.Context, obj any) {
 	if pod, ok := obj.(*v1.Pod); ok {
 		pl.apply(ctx, pl.index.SetPod(pod))

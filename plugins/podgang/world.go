@@ -120,13 +120,14 @@ func (pl *Plugin) newWorld(ctx context.Context) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices := pl.slices.Load()
-	pl.landscape.sync(nodes)
-	if err := pl.landscape.readSlices(slices, session.Slices); err != nil {
-		return nil, fmt.Errorf("list ResourceSlices: %w", err)
+	generation, err := session.Generation()
+	if err != nil {
+		return nil, err
 	}
+	pl.landscape.sync(nodes)
+	pl.landscape.readSlices(generation, session.Slices())
 	return &world{
-		inventory: fmt.Sprintf("%d %d", pl.landscape.generation, slices),
+		inventory: fmt.Sprintf("%d %d", pl.landscape.generation, generation),
 		pl:        pl,
 		ctx:       ctx,
 		session:   session,

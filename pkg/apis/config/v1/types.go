@@ -64,8 +64,9 @@ type PodGangArgs struct {
 	// that long, and would fit if what comes after it in the order of the queue had
 	// finished, the nodes where it would then fit are kept for it: pods that come
 	// after it are not placed there any more. Nothing is evicted. The nodes are open
-	// again as soon as the gang has been placed, is gone, or cannot fit even so. Nodes
-	// are kept for one gang at a time, the first in the order of the queue.
+	// again as soon as the gang has been placed or is gone, or when its next attempt
+	// finds that it cannot fit even so; an attempt comes after 5 minutes at the latest.
+	// Nodes are kept for one gang at a time, the first in the order of the queue.
 	//
 	// A duration, 1s or more, or 0s for never; default 5m. It counts from the first
 	// refusal since the scheduler was started. At 1s, nodes stand idle, while they
