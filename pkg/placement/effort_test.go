@@ -164,3 +164,32 @@ func TestSearchTakesAnotherPlaceWhereNICsAreFar(t *testing.T) {
 		}
 	}
 }
+
+// Where RDMA does not work between the two halves of a cluster, sums tell that neither
+// has room for the gang: nothing is tried.
+func TestGangThatNoPartOfABrokenFabricHoldsIsRefusedBySums(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		bound []int
+		count int
+		fits  bool
+	}{
+		{"one half", nil, 30, true},
+		{"more than one half", nil, 31, false},
+		{"bound to the lesser half", []int{0}, 20, false},
+		{"bound to the greater half", []int{39}, 30, true},
+	} {
+		slots := append(slices.Repeat([]int{1}, 30), slices.Repeat([]int{2}, 10)...)
+		slots[0] = 0
+		p := gangOf([]*topology.Level{levelOf("group", strings.Repeat("1 ", 20)+strings.Repeat("2 ", 20))}, slots, []string{"gang"}, nil,
+			group{count: tc.count, scopes: []string{"gang"}, domain: none, bound: tc.bound})
+		p.Model.StrictTop = true
+		_, shortage := Search(p, clusterOf(t, p))
+		if fits := shortage == nil; fits != tc.fits {
+			t.Errorf("%s: got shortage %+v, fits: want %v", tc.name, shortage, tc.fits)
+		}
+		if shortage != nil && (shortage.Tried != 0 || shortage.Exhausted) {
+			t.Errorf("%s: got shortage %+v, want one that nothing was tried for", tc.name, shortage)
+		}
+	}
+}

@@ -60,7 +60,72 @@ func (f *field) screen() *Shortage {
 			return &r.short.shortage
 		}
 	}
+	if class, found := f.torn(); found {
+		shortage := f.blame(class, 0, -1)
+		return &shortage
+	}
 	return nil
+}
+
+// torn returns a class that talks by RDMA if no domain of the fabric's broadest level
+// has enough room for all that do, where RDMA does not work between two of them. A node
+// without a label may be near any domain.
+func (f *field) torn() (class int, found bool) {
+	m := f.p.Model
+	if m == nil || !m.StrictTop || !m.Labelled {
+		return 0, false
+	}
+	domains := make(map[int32]bool)
+	talks := func(g float64, rdma bool, nvlink int32) bool { return g > 0 && rdma && nvlink == topology.None }
+	for _, pin := range f.pins {
+		if d := f.top(pin.Member.Node); d != topology.None && talks(pin.Member.G, pin.Member.RDMA, pin.Member.Domain) {
+			domains[d] = true
+		}
+	}
+	pinned := len(domains) > 0
+	var classes []int
+	for _, class := range f.order {
+		c := &f.p.Classes[class]
+		if c.G > 0 && c.Domain != topology.None {
+			return 0, false // NVLink may do instead
+		}
+		if !talks(c.G, c.RDMA, c.Domain) {
+			continue
+		}
+		classes = append(classes, class)
+		for _, n := range f.nodes[class] {
+			if d := f.top(n); d != topology.None && !pinned {
+				domains[d] = true
+			}
+		}
+	}
+	if len(classes) == 0 || len(domains) == 0 {
+		return 0, false
+	}
+	for d := range domains {
+		short := slices.IndexFunc(classes, func(class int) bool {
+			room := 0
+			for _, n := range f.nodes[class] {
+				if at := f.top(n); at == d || at == topology.None {
+					room += int(f.limit[class][n])
+				}
+			}
+			return room < f.count[class]
+		})
+		if short < 0 {
+			return 0, false
+		}
+	}
+	return classes[0], true
+}
+
+// top is the domain of a node at the broadest level of the fabric.
+func (f *field) top(node int) int32 {
+	fabric := f.facts[node].Fabric
+	if len(fabric) == 0 {
+		return topology.None
+	}
+	return fabric[len(fabric)-1]
 }
 
 // blame makes the shortage of a class that found no place for some of its pods,

@@ -271,9 +271,11 @@ func (w *world) search(p *placement.Problem) (*placement.Solution, *placement.Sh
 	anywhere, model := *p, *p.Model
 	model.StrictTop = false
 	anywhere.Model = &model
-	if _, still := placement.Search(&anywhere, w); still == nil {
-		shortage.Infeasible = true
+	_, still := placement.Search(&anywhere, w)
+	if still != nil {
+		return nil, still
 	}
+	shortage.Infeasible = true
 	return nil, shortage
 }
 
