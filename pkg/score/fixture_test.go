@@ -113,3 +113,17 @@ func drawFacts(t *rapid.T, nodes int) []Facts {
 	}
 	return facts
 }
+
+// Time is what Rate says of the time, of whether there are two accelerators, and of
+// whether all members can reach each other.
+func (m *Model) Time(members []Member, facts []Facts) (t float64, pairs, feasible bool) {
+	result := m.Rate(members, facts)
+	return result.Time, result.Pairs, !result.Infeasible
+}
+
+// Least returns the least time that Pack finds, without regard to what is preferred
+// among packings whose times are about equal.
+func (m *Model) Least(kinds []Kind, fixed []Member, room *Room) (t Result, ok bool) {
+	_, t, ok = m.pack(kinds, fixed, room, exact)
+	return t, ok
+}

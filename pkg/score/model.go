@@ -3,9 +3,6 @@
 package score
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/podgang/podgang-scheduler/pkg/topology"
 )
 
@@ -48,28 +45,6 @@ func DefaultModel() Model {
 		UnitCap:    50,
 		Labelled:   true,
 	}
-}
-
-// Validate returns what is wrong with the model: all figures have to be positive.
-func (m *Model) Validate() error {
-	var wrong []error
-	check := func(name string, value float64) {
-		if !(value > 0) {
-			wrong = append(wrong, fmt.Errorf("%s is %v, but must be greater than 0", name, value))
-		}
-	}
-	check("the bandwidth of NVLink", m.NVLink)
-	check("the bandwidth of TCP", m.TCP)
-	check("the factor for levels beyond the last tier", m.Next)
-	check("the weight of traffic between units", m.UnitWeight)
-	check("the cap on traffic between units", m.UnitCap)
-	for i, tier := range m.Tiers {
-		check(fmt.Sprintf("the bandwidth of tier %d", i), tier)
-	}
-	if len(m.Tiers) == 0 {
-		wrong = append(wrong, errors.New("there is no tier, but the narrowest level of the fabric needs one"))
-	}
-	return errors.Join(wrong...)
 }
 
 // tier is the bandwidth within a domain of the fabric's level n.

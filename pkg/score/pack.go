@@ -52,13 +52,6 @@ func (m *Model) Pack(kinds []Kind, fixed []Member, room *Room) (seats []Seats, t
 	return m.pack(kinds, fixed, room, tie)
 }
 
-// Least returns the least time that Pack finds, without regard to what is preferred
-// among packings whose times are about equal.
-func (m *Model) Least(kinds []Kind, fixed []Member, room *Room) (t Result, ok bool) {
-	_, t, ok = m.pack(kinds, fixed, room, exact)
-	return t, ok
-}
-
 // pack is Pack, where times that differ by a part of window or less are equal.
 func (m *Model) pack(kinds []Kind, fixed []Member, room *Room, window float64) (seats []Seats, t Result, ok bool) {
 	if !slices.ContainsFunc(kinds, func(k Kind) bool { return k.Count > 0 }) {

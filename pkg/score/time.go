@@ -9,17 +9,8 @@ import (
 	"slices"
 )
 
-// Time returns the mean time to move a byte between two accelerators of the
-// members, in seconds per 10⁹ bytes, given the facts of every node. pairs is false
-// when fewer than two members have accelerators; there is no time then. feasible is
-// false when two members need RDMA and it does not work between their nodes; the
-// time is infinite then.
-func (m *Model) Time(members []Member, facts []Facts) (t float64, pairs, feasible bool) {
-	result := m.Rate(members, facts)
-	return result.Time, result.Pairs, !result.Infeasible
-}
-
-// Rate is Time with all that Score needs.
+// Rate returns the mean time to move a byte between two accelerators of the members, in
+// seconds per 10⁹ bytes, given the facts of every node, and what else Score needs.
 func (m *Model) Rate(members []Member, facts []Facts) Result {
 	result := Result{Align: 1}
 	accelerated := 0

@@ -83,27 +83,3 @@ func TestScore(t *testing.T) {
 		})
 	}
 }
-
-func TestModelRefusesFiguresThatAreNotPositive(t *testing.T) {
-	good := DefaultModel()
-	if err := good.Validate(); err != nil {
-		t.Errorf("the default model: %v", err)
-	}
-	for name, spoil := range map[string]func(m *Model){
-		"NVLink":     func(m *Model) { m.NVLink = 0 },
-		"TCP":        func(m *Model) { m.TCP = -1 },
-		"next":       func(m *Model) { m.Next = math.NaN() },
-		"weight":     func(m *Model) { m.UnitWeight = 0 },
-		"cap":        func(m *Model) { m.UnitCap = 0 },
-		"a tier":     func(m *Model) { m.Tiers = []float64{50, 0} },
-		"tiers gone": func(m *Model) { m.Tiers = nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := DefaultModel()
-			spoil(&m)
-			if m.Validate() == nil {
-				t.Errorf("%+v was accepted", m)
-			}
-		})
-	}
-}

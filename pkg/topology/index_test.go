@@ -200,29 +200,6 @@ func TestNVLinkIsTheCliqueElseTheFirstHint(t *testing.T) {
 	}
 }
 
-func TestIntersectIsThePairsThatExist(t *testing.T) {
-	// Rack r1 lies in two blocks.
-	x := indexOf(
-		node("n0", "block", "b0", "rack", "r0"),
-		node("n1", "block", "b0", "rack", "r1"),
-		node("n2", "block", "b1", "rack", "r1"),
-		node("n3", "block", "b1", "rack", "r1"),
-		node("n4", "block", "b1"),
-		node("n5", "rack", "r1"),
-	)
-	block, rack := x.Level("block"), x.Level("rack")
-	both := Intersect(block, rack)
-	if got, want := values(both), []string{"b0,r0", "b0,r1", "b1,r1", "b1,r1", "", ""}; !slices.Equal(got, want) {
-		t.Errorf("domains = %q, want %q", got, want)
-	}
-	if len(both.Values) != 3 || both.Key != "block,rack" {
-		t.Errorf("level %q has values %q, want three of block,rack", both.Key, both.Values)
-	}
-	if Intersect(nil, rack) != rack || Intersect(block, nil) != block || Intersect(rack, rack) != rack {
-		t.Error("a level alone, or twice, is not itself")
-	}
-}
-
 func BenchmarkSync(b *testing.B) {
 	const count = 5000
 	for _, bench := range []struct {
