@@ -23,6 +23,7 @@ import (
 
 	"github.com/podgang/podgang-scheduler/pkg/apis/config"
 	"github.com/podgang/podgang-scheduler/pkg/devices"
+	"github.com/podgang/podgang-scheduler/pkg/inflight"
 )
 
 // Name is the name of the plugin in the registry and in configurations.
@@ -99,6 +100,10 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 	manager := handle.SharedDRAManager()
 	if manager == nil {
 		return nil, fmt.Errorf("plugin %s needs the feature gate DynamicResourceAllocation", Name)
+	}
+	handle, err := inflight.Bound(handle, inflight.Writes)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
 	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	inTreeArgs := &schedulerconfig.DynamicResourcesArgs{

@@ -18,6 +18,7 @@ import (
 	"github.com/podgang/podgang-scheduler/pkg/apis/config"
 	"github.com/podgang/podgang-scheduler/pkg/apis/config/validation"
 	"github.com/podgang/podgang-scheduler/pkg/gang"
+	"github.com/podgang/podgang-scheduler/pkg/inflight"
 	"github.com/podgang/podgang-scheduler/pkg/report"
 	"github.com/podgang/podgang-scheduler/plugins/gangresources"
 )
@@ -91,7 +92,11 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle, findResour
 	if _, ok := handle.(profile); !ok {
 		return nil, fmt.Errorf("plugin %s: the handle of type %T cannot run PreFilter plugins", Name, handle)
 	}
-	binder, err := defaultbinder.New(ctx, nil, handle)
+	bounded, err := inflight.Bound(handle, inflight.Writes)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", Name, err)
+	}
+	binder, err := defaultbinder.New(ctx, nil, bounded)
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: build %s: %w", Name, defaultbinder.Name, err)
 	}

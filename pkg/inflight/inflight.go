@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inflight
+
+import (
+	"fmt"
+	"net/http"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Writes is how many writes may be under way. More does not make an API server of a few
+// cores faster, and this many leave room in the queue of one flow (50 requests in each
+// of 6 queues, by the default FlowSchemas) for others of the same user.
+const Writes = 64
+
+// Bound returns a handle whose client keeps to the limit, and to the rate limit of the
+// client that the handle had. A handle without a configuration of the client, as in unit
+// tests, is returned as it is.
+func Bound(handle fwk.Handle, limit int) (fwk.Handle, error) {
+	if handle.KubeConfig() == nil {
+		return handle, nil
+	}
+	config := rest.AddUserAgent(handle.KubeConfig(), "scheduler")
+	config.RateLimiter = handle.ClientSet().CoreV1().RESTClient().GetRateLimiter()
+	slots := make(chan struct{}, limit)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &limiter{slots: slots, next: next} })
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("build a client for %d writes at a time: %w", limit, err)
+	}
+	return bounded{Handle: handle, client: client}, nil
+}
+
+// bounded is a handle with another client.
+type bounded struct {
+	fwk.Handle
+	client kubernetes.Interface
+}
+
+func (b bounded) ClientSet() kubernetes.Interface { return b.client }
+
+// limiter lets as many writes through at a time as there are slots. A request that waits
+// ends with its context.
+type limiter struct {
+	slots chan struct{}
+	next  http.RoundTripper
+}
+
+func (l *limiter) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return l.next.RoundTrip(r)
+	}
+	select {
+	case l.slots <- struct{}{}:
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	defer func() { <-l.slots }()
+	return l.next.RoundTrip(r)
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inflight
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// fakeHandle is a handle with a client for a server.
+type fakeHandle struct {
+	fwk.Handle
+	config *rest.Config
+	client kubernetes.Interface
+}
+
+func (h fakeHandle) KubeConfig() *rest.Config        { return h.config }
+func (h fakeHandle) ClientSet() kubernetes.Interface { return h.client }
+
+// server answers each request when it is let go, and tells of each that has arrived.
+type server struct {
+	arrived chan string
+	letGo   chan struct{}
+}
+
+func serve(t *testing.T, limit int) (*server, kubernetes.Interface) {
+	t.Helper()
+	s := &server{arrived: make(chan string, 100), letGo: make(chan struct{})}
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.arrived <- r.Method
+		select {
+		case <-s.letGo:
+		case <-r.Context().Done():
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Success"}`))
+	}))
+	t.Cleanup(h.Close)
+	config := &rest.Config{Host: h.URL, QPS: -1}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle, err := Bound(fakeHandle{config: config, client: client}, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, handle.ClientSet()
+}
+
+func bind(ctx context.Context, client kubernetes.Interface) error {
+	return client.CoreV1().Pods("ns").Bind(ctx, &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, metav1.CreateOptions{})
+}
+
+func TestWritesBeyondTheLimitWaitAndReadsDoNot(t *testing.T) {
+	s, client := serve(t, 2)
+	var writes sync.WaitGroup
+	for range 5 {
+		writes.Go(func() {
+			if err := bind(t.Context(), client); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 2 {
+		<-s.arrived
+	}
+	var read sync.WaitGroup
+	read.Go(func() { _, _ = client.CoreV1().Pods("ns").Get(t.Context(), "p", metav1.GetOptions{}) })
+	if method := <-s.arrived; method != http.MethodGet {
+		t.Errorf("a third %s is under way beside two", method)
+	}
+	close(s.letGo)
+	writes.Wait()
+	read.Wait()
+	if got := len(s.arrived); got != 3 {
+		t.Errorf("%d more writes have arrived, want the 3 that waited", got)
+	}
+}
+
+func TestWriteThatWaitsEndsWithItsContext(t *testing.T) {
+	s, client := serve(t, 1)
+	var first sync.WaitGroup
+	first.Go(func() { _ = bind(t.Context(), client) })
+	<-s.arrived
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := bind(ctx, client); !errors.Is(err, context.Canceled) {
+		t.Errorf("got error %v, want that of the context", err)
+	}
+	close(s.letGo)
+	first.Wait()
+	if err := bind(t.Context(), client); err != nil {
+		t.Errorf("a place was lost: %v", err)
+	}
+}
+
+func TestHandleWithoutAConfigurationStaysAsItIs(t *testing.T) {
+	handle := fakeHandle{}
+	if got, err := Bound(handle, 1); err != nil || got != fwk.Handle(handle) {
+		t.Errorf("got %v and error %v", got, err)
+	}
+}
