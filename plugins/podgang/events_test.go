@@ -116,6 +116,14 @@ func updatedClaim(before *resourceapi.ResourceClaim, update func(*resourceapi.Re
 	return change{[]fwk.ClusterEvent{{Resource: fwk.ResourceClaim, ActionType: fwk.Update}}, before, after}
 }
 
+// updatedPod is the update of a pod on node n0 that asks for 8 CPUs.
+func updatedPod(update func(*v1.Pod)) change {
+	before := testPod("other", onNodeNamed("n0"), requesting(0, map[v1.ResourceName]string{v1.ResourceCPU: "8"}))
+	after := before.DeepCopy()
+	update(after)
+	return change{framework.PodSchedulingPropertiesChange(after, before, false), before, after}
+}
+
 func allocate(c *resourceapi.ResourceClaim)   { c.Status = takenClaim("n0", 1).Status }
 func deallocate(c *resourceapi.ResourceClaim) { c.Status = resourceapi.ResourceClaimStatus{} }
 func finalize(c *resourceapi.ResourceClaim)   { c.Finalizers = []string{resourceapi.Finalizer} }
@@ -161,6 +169,11 @@ func TestWaitingGangIsRetriedForWhatCouldHelpIt(t *testing.T) {
 
 		// CPU that comes free may help any gang that has nodes to choose from.
 		{"a pod on a node is deleted", removed(fwk.AssignedPod, testPod("other", onNodeNamed("n0"))), true, true},
+		{"a pod on a node asks for less CPU", updatedPod(requesting(0, map[v1.ResourceName]string{v1.ResourceCPU: "1"})), true, true},
+		{"a pod on a node asks for more CPU", updatedPod(requesting(0, map[v1.ResourceName]string{v1.ResourceCPU: "9"})), false, false},
+		{"a pod on a node gets a label", updatedPod(func(p *v1.Pod) { p.Labels = map[string]string{"app": "other"} }), false, false},
+		{"a pod on a node gets an annotation", updatedPod(func(p *v1.Pod) { p.Annotations = map[string]string{"seen": "now"} }), false, false},
+		{"a pod on a node runs", updatedPod(func(p *v1.Pod) { p.Status.Phase = v1.PodRunning }), false, false},
 		{"a pod is bound", added(fwk.AssignedPod, testPod("other", onNodeNamed("n0"))), false, false},
 		{"a pod is created", added(fwk.UnscheduledPod, testPod("other")), false, false},
 		{"a pod that waits is deleted", removed(fwk.UnscheduledPod, testPod("other")), false, false},
@@ -217,21 +230,22 @@ func TestOnlyTheLeaderOfAGangThatWaitsIsRetried(t *testing.T) {
 		// pod is asked for after prepare.
 		pod     func(t *testing.T, g *waitingGang) *v1.Pod
 		prepare func(g *waitingGang)
-		want    bool
+		// retried is what the hint says; due, that the gang gets a turn before others.
+		retried, due bool
 	}{
-		{"the leader", func(_ *testing.T, g *waitingGang) *v1.Pod { return g.leader }, nil, true},
-		{"another member", func(t *testing.T, g *waitingGang) *v1.Pod { return memberNamed(t, g, "p1") }, nil, false},
-		{"a pod in no gang", func(*testing.T, *waitingGang) *v1.Pod { return testPod("other", forScheduler) }, nil, false},
+		{"the leader", func(_ *testing.T, g *waitingGang) *v1.Pod { return g.leader }, nil, true, true},
+		{"another member", func(t *testing.T, g *waitingGang) *v1.Pod { return memberNamed(t, g, "p1") }, nil, false, false},
+		{"a pod in no gang", func(*testing.T, *waitingGang) *v1.Pod { return testPod("other", forScheduler) }, nil, false, false},
 		{
 			"the leader of a gang that has a place now", func(_ *testing.T, g *waitingGang) *v1.Pod { return g.leader },
-			func(g *waitingGang) { g.pl.waits.clear(gang.Key{Namespace: "ns", Name: "g"}) }, false,
+			func(g *waitingGang) { g.pl.waits.clear(gang.Key{Namespace: "ns", Name: "g"}) }, false, false,
 		},
 		{
 			"a member that joins its gang alone and was refused", func(t *testing.T, g *waitingGang) *v1.Pod { return memberNamed(t, g, "p1") },
 			func(g *waitingGang) {
 				g.pl.waits.clear(gang.Key{Namespace: "ns", Name: "g"})
 				g.pl.joins.set(gang.Key{Namespace: "ns", Name: "p1"}, testPod("p1"), blockers{gangresources.Name: {testPod("p1")}})
-			}, true,
+			}, true, false,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -239,8 +253,11 @@ func TestOnlyTheLeaderOfAGangThatWaitsIsRetried(t *testing.T) {
 			if tc.prepare != nil {
 				tc.prepare(g)
 			}
-			if got := g.retried(t, tc.pod(t, g), node); got != tc.want {
-				t.Errorf("retried %t, want %t", got, tc.want)
+			if got := g.retried(t, tc.pod(t, g), node); got != tc.retried {
+				t.Errorf("retried %t, want %t", got, tc.retried)
+			}
+			if _, due := g.pl.turns.due[gang.Key{Namespace: "ns", Name: "g"}]; due != tc.due {
+				t.Errorf("the gang is due for a turn: %t, want %t", due, tc.due)
 			}
 		})
 	}
