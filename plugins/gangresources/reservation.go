@@ -24,8 +24,7 @@ type Reservation struct {
 	pod    *v1.Pod
 	node   string
 	state  fwk.StateData
-	// shared are the UIDs of the claims that this member allocates and that other
-	// members of the gang hold as well.
+	// shared are the UIDs of the claims that other members of the gang use as well.
 	shared []types.UID
 	// prepared is set when PreBind has begun to write claims, and failure to why
 	// it did not succeed.
@@ -46,8 +45,8 @@ type sharedState struct {
 	mu    sync.Mutex
 	cycle fwk.PodGroupCycleState
 
-	// users are the members that use each claim which the gang allocates. Set when
-	// the gang is reserved, and read-only since.
+	// users are the members that use each claim. Set when the gang is reserved, and
+	// read-only since.
 	users map[types.UID][]*v1.Pod
 	// written is set when a shared claim may have been written for all of them.
 	written atomic.Bool
@@ -64,9 +63,9 @@ func (p *Plugin) addReservations(allocations []*Allocation, group *sharedState) 
 	defer p.mu.Unlock()
 	for _, a := range allocations {
 		r := &Reservation{plugin: p, pod: a.Pod, node: a.Node, state: a.state, group: group}
-		for _, signal := range a.signals {
-			if len(group.users[signal.uid]) > 1 {
-				r.shared = append(r.shared, signal.uid)
+		for _, uid := range a.writable() {
+			if len(group.users[uid]) > 1 {
+				r.shared = append(r.shared, uid)
 			}
 		}
 		p.reservations[a.Pod.UID] = r

@@ -152,6 +152,36 @@ func TestSharedClaimIsClearedWhenTheGangIsUndoneHalfWay(t *testing.T) {
 	}
 }
 
+func TestMembersJoinAClaimInUseTogether(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 3}), makeClaim("shared"), makeClaim("a"), makeClaim("b"))...)
+	other, podA, podB := makePod("other", "shared"), makePod("a", "shared", "a"), makePod("b", "shared", "b")
+	noError(t, f.plugin.PreBind(f.ctx, f.cycle(other), other, "n1").AsError())
+	before := devicesOf(f.claim("shared"))
+
+	s := f.session()
+	_, err := s.Reserve([]*Allocation{f.allocate(s, podA, "n1"), f.allocate(s, podB, "n1")})
+	noError(t, err)
+	stateA, stateB := f.cycle(podA), f.cycle(podB)
+	noError(t, f.plugin.PreBind(f.ctx, stateA, podA, "n1").AsError())
+	if got := len(f.claim("shared").Status.ReservedFor); got != 3 {
+		t.Errorf("the first member has left the claim with %d users, want all 3", got)
+	}
+	noError(t, f.plugin.PreBind(f.ctx, stateB, podB, "n1").AsError())
+	if got := len(f.claim("shared").Status.ReservedFor); got != 3 {
+		t.Errorf("the second member has left the claim with %d users, want 3", got)
+	}
+	if devicesOf(f.claim("a")) == "" || devicesOf(f.claim("b")) == "" {
+		t.Errorf("claims of their own: a has %q, b has %q, want one device each", devicesOf(f.claim("a")), devicesOf(f.claim("b")))
+	}
+
+	f.plugin.Unreserve(f.ctx, stateA, podA, "n1")
+	f.plugin.Unreserve(f.ctx, stateB, podB, "n1")
+	claim := f.claim("shared")
+	if got := devicesOf(claim); got != before || len(claim.Status.ReservedFor) != 1 || claim.Status.ReservedFor[0].UID != other.UID {
+		t.Errorf("the claim has devices %q and users %v when the gang is undone, want %q and the pod that had it", got, claim.Status.ReservedFor, before)
+	}
+}
+
 func TestPodsWithoutReservationPassThrough(t *testing.T) {
 	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("a"))...)
 	pod := makePod("a", "a")

@@ -14,11 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 )
 
 // writeShared writes the claims that this member shares with others of its gang,
-// once for all of them: the allocation, and every sharer as a user. Claims that
-// another member has written are left alone. The caller holds their locks.
+// once for all of them: the allocation, if there is none yet, and every sharer as a
+// user. One by one they would be in each other's way. Claims that another member has
+// written are left alone. The caller holds their locks.
 func (p *Plugin) writeShared(ctx context.Context, r *Reservation) error {
 	claims, err := p.claimsOf(r.pod)
 	if err != nil {
@@ -30,8 +32,10 @@ func (p *Plugin) writeShared(ctx context.Context, r *Reservation) error {
 		}
 		allocation := p.manager.ResourceClaims().GetPendingAllocation(claim.UID)
 		switch {
-		case claim.Status.Allocation != nil:
+		case resourceclaim.IsReservedForPod(r.pod, claim, false):
 			continue
+		case claim.Status.Allocation != nil:
+			allocation = nil // it is in use already
 		case allocation == nil:
 			return fmt.Errorf("the reservation of shared claim %s/%s was undone", claim.Namespace, claim.Name)
 		}
@@ -42,6 +46,8 @@ func (p *Plugin) writeShared(ctx context.Context, r *Reservation) error {
 	return nil
 }
 
+// writeSharedClaim enters the members as users of the claim, and its allocation; nil is
+// for a claim that has one.
 func (p *Plugin) writeSharedClaim(ctx context.Context, group *sharedState, known *resourceapi.ResourceClaim, allocation *resourceapi.AllocationResult) error {
 	claims := p.handle.ClientSet().ResourceV1().ResourceClaims(known.Namespace)
 	group.written.Store(true)
@@ -59,10 +65,12 @@ func (p *Plugin) writeSharedClaim(ctx context.Context, group *sharedState, known
 		switch {
 		case next.UID != known.UID || next.DeletionTimestamp != nil:
 			return fmt.Errorf("it was deleted in the meantime")
-		case next.Status.Allocation != nil:
+		case allocation != nil && next.Status.Allocation != nil:
 			return fmt.Errorf("it was allocated elsewhere in the meantime")
+		case allocation == nil && next.Status.Allocation == nil:
+			return fmt.Errorf("it was deallocated in the meantime")
 		}
-		if !slices.Contains(next.Finalizers, resourceapi.Finalizer) {
+		if allocation != nil && !slices.Contains(next.Finalizers, resourceapi.Finalizer) {
 			next.Finalizers = append(next.Finalizers, resourceapi.Finalizer)
 			updated, err := claims.Update(ctx, next, metav1.UpdateOptions{})
 			if err != nil {
@@ -70,8 +78,10 @@ func (p *Plugin) writeSharedClaim(ctx context.Context, group *sharedState, known
 			}
 			next = updated
 		}
-		next.Status.Allocation = allocation.DeepCopy()
-		if p.features.EnableDRADeviceBindingConditions && p.features.EnableDRAResourceClaimDeviceStatus {
+		if allocation != nil {
+			next.Status.Allocation = allocation.DeepCopy()
+		}
+		if p.features.EnableDRADeviceBindingConditions && p.features.EnableDRAResourceClaimDeviceStatus && next.Status.Allocation.AllocationTimestamp == nil {
 			next.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: time.Now()}
 		}
 		for _, user := range group.users[known.UID] {
@@ -96,7 +106,9 @@ func (p *Plugin) writeSharedClaim(ctx context.Context, group *sharedState, known
 			return err
 		}
 	}
-	p.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(known.UID, true)
+	if allocation != nil {
+		p.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(known.UID, true)
+	}
 	return nil
 }
 
@@ -108,9 +120,24 @@ func consumer(pod *v1.Pod) resourceapi.ResourceClaimConsumerReference {
 func usersOf(allocations []*Allocation) map[types.UID][]*v1.Pod {
 	users := make(map[types.UID][]*v1.Pod)
 	for _, a := range allocations {
-		for _, signal := range a.signals {
-			users[signal.uid] = append(users[signal.uid], a.Pod)
+		for _, uid := range a.writable() {
+			users[uid] = append(users[uid], a.Pod)
 		}
 	}
 	return users
+}
+
+// writable are the claims of the member whose users may be written for all at once: all
+// of them, but only those that it allocates if one stands for extended resources. The
+// in-tree plugin cannot look at that one again, as it has to at claims which others have
+// written.
+func (a *Allocation) writable() []types.UID {
+	if !slices.ContainsFunc(a.signals, signal.extendedResource) {
+		return a.claims
+	}
+	var uids []types.UID
+	for _, signal := range a.signals {
+		uids = append(uids, signal.uid)
+	}
+	return uids
 }

@@ -36,6 +36,7 @@ import (
 	"github.com/podgang/podgang-scheduler/pkg/apis/config"
 	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 	"github.com/podgang/podgang-scheduler/pkg/gang"
+	"github.com/podgang/podgang-scheduler/pkg/report"
 	"github.com/podgang/podgang-scheduler/plugins/gangresources"
 )
 
@@ -107,7 +108,7 @@ func takenClaim(node string, count int) *resourceapi.ResourceClaim {
 
 // benchPlanner is a plugin that can plan, with the in-tree filters of the default
 // profile, and the gang to plan.
-func benchPlanner(b *testing.B, load benchLoad) (context.Context, *Plugin, gang.Snapshot) {
+func benchPlanner(b testing.TB, load benchLoad) (context.Context, *Plugin, gang.Snapshot) {
 	b.Helper()
 	metrics.Register()
 	ctx, cancel := context.WithCancel(klog.NewContext(b.Context(), ktesting.NewLogger(b, ktesting.NewConfig(ktesting.Verbosity(0)))))
@@ -143,6 +144,8 @@ func benchPlanner(b *testing.B, load benchLoad) (context.Context, *Plugin, gang.
 
 	pl := sorter(b, []*v1alpha1.PodGang{testGang("g", 0, "", int32(len(pods)), pods...)}, pods...)
 	pl.args, pl.handle, pl.resources = &config.PodGangArgs{SearchBudget: 10000}, handle, resources
+	pl.bindings, pl.landscape, pl.bests, pl.keeps = newBindingBook(nil), newLandscape(pl.args), newBests(), newKeepBook(0)
+	pl.reports = report.New(testScheduler, pl.index, client, nil, config.StatusPolicyFull) // and it does not run
 	snapshot, ready := pl.index.Snapshot(gang.Key{Namespace: "ns", Name: "g"}, pods[0].UID)
 	if !ready {
 		b.Fatal("the gang is not ready")
@@ -150,7 +153,7 @@ func benchPlanner(b *testing.B, load benchLoad) (context.Context, *Plugin, gang.
 	return ctx, pl, snapshot
 }
 
-func must(b *testing.B, err error) {
+func must(b testing.TB, err error) {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
@@ -242,6 +243,36 @@ func TestSharedClaimIsAllocatedWhereThereIsNoRoom(t *testing.T) {
 	s.setAllocatable(small, "cpu", "8")
 	s.bound(pods...)
 	s.onNode(small, pods...)
+}
+
+// The API lets a claim have 256 users: those that it has count too.
+func TestSharedClaimHasTooManyUsers(t *testing.T) {
+	const most = resourcev1.ResourceClaimReservedForMaxSize
+	s := shared(t)
+	class := s.ownClass()
+	node := s.node("x", publishes(class, device("d")), allocatable(corev1.ResourcePods, "300"))
+	s.claim("common", claimSpec(request("one", class, 1)))
+	outside := names("outside", 2)
+	s.plainPods(outside, claim("common"))
+	pods := names("g", most-1)
+	s.gang("g", group("w", most-1, pods...))
+	s.manyPods(pods, of("g"), claim("common"))
+	const words = "claim common cannot be used by more than 256 pods at once"
+	s.tells("g", "Unschedulable", words)
+	s.unschedulable(pods, words)
+	s.holdsNoShare(pods...)
+	s.usersOf("common", outside...)
+	s.deletePods(outside[1])
+	s.bound(pods...)
+	s.onNode(node, pods...)
+	s.usersOf("common", append([]string{outside[0]}, pods...)...)
+	// There is no room for another pod, in a gang or not.
+	s.gang("late", group("w", 1, "late-0"))
+	s.members("late", 1, claim("common"))
+	s.tells("late", words)
+	s.unschedulable([]string{"late-0"}, words)
+	s.deletePods(pods[0])
+	s.bound("late-0")
 }
 
 // Claims of the members' own beside the shared one, in either order: every claim gets a

@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,8 @@ type rule struct {
 	refuse int
 	// left is how many more requests are refused.
 	left int
+	// unanswered requests reach the API server; what is held is the answer.
+	unanswered bool
 
 	mu  sync.Mutex // guards met
 	met int
@@ -54,12 +57,15 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			testlab.Refuse(w, r, rule.refuse)
 			return
 		}
+		if rule.unanswered {
+			g.Pass(httptest.NewRecorder(), r)
+		}
 		select {
 		case <-rule.ended:
 		case <-r.Context().Done(): // the client has given up
 			return
 		}
-		if rule.dropped {
+		if rule.dropped || rule.unanswered {
 			panic(http.ErrAbortHandler) // no answer
 		}
 	}
@@ -87,6 +93,12 @@ func (g *gate) ruleFor(r *http.Request) *rule {
 // hold makes requests that match wait until release, or until their client is gone.
 func (g *gate) hold(match func(*http.Request) bool) *rule {
 	return g.addRule(&rule{match: match})
+}
+
+// loseAnswers lets requests that match reach the API server, and gives their client no
+// answer, when the rule ends.
+func (g *gate) loseAnswers(match func(*http.Request) bool) *rule {
+	return g.addRule(&rule{match: match, unanswered: true})
 }
 
 // refuseNext answers the next n requests that match with a status code.

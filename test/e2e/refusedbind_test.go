@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 )
 
 // The tests here are of writes that fail when a gang is on its way.
@@ -49,6 +52,64 @@ func TestClaimOfOneMemberAndBindingOfAnotherFail(t *testing.T) {
 		s.bound(pods...)
 		s.haveDevices(1, pods...)
 	})
+}
+
+// bindTries is how often a binding that the API server refuses is repeated before the pod
+// goes back to the queue. See README.md.
+const bindTries = 7
+
+// The API server refuses the bindings of some members, every time: the PodGang says so,
+// those that are bound stay, and the others are tried again and again, the gang whole
+// when they may be bound.
+func TestMembersAreNeverBound(t *testing.T) {
+	pods := names("g", 3)
+	for _, tc := range []struct {
+		name    string
+		refused []string
+		phase   v1alpha1.PodGangPhase
+	}{
+		{"one of three", pods[2:], v1alpha1.PodGangPhaseStarting},
+		{"all of three", pods, v1alpha1.PodGangPhasePending},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScenario(t, gatedLab)
+			s.slots(3, 1)
+			s.foreignBinder = true // the gang is bound in part, and that is known
+			bound := pods[:len(pods)-len(tc.refused)]
+			bindings := s.refuseNext(-1, http.StatusInternalServerError, bindingsOf(s.ns, tc.refused...))
+			s.gang("g", group("w", 3, pods...))
+			s.members("g", 3, devices(1))
+			s.bound(bound...)
+			s.tells("g", "MemberNotBound", "could not be bound to node", "refused by the test")
+			s.waits(tc.refused, "refused by the test")
+			s.running(bound...)
+			s.waitPhase("g", tc.phase)
+			// The next attempt, from the queue.
+			s.waitMet(bindings, bindTries*len(tc.refused)+1)
+			s.neverBound(tc.refused...)
+			s.neverScheduled("g")
+			s.running(bound...)
+			bindings.release()
+			s.bound(pods...)
+			s.waitPhase("g", v1alpha1.PodGangPhaseRunning)
+			s.tells("g", "GangScheduled")
+			s.haveDevices(1, pods...)
+		})
+	}
+}
+
+// neverScheduled checks that no event says that the gang is scheduled, and that it has
+// never been said to run.
+func (s *scenario) neverScheduled(gang string) {
+	s.t.Helper()
+	for _, note := range s.eventsOn(gang) {
+		if hasWords(note, []string{"GangScheduled"}) {
+			s.t.Errorf("an event says that the gang is scheduled: %s", note)
+		}
+	}
+	if phases := s.phases(gang); slices.Contains(phases, v1alpha1.PodGangPhaseRunning) {
+		s.t.Errorf("the phases of the gang were %q", phases)
+	}
 }
 
 // Three gangs that are let go together on one node; each has a member whose first
@@ -89,11 +150,7 @@ func TestGangWhoseBindingIsDeniedLeavesItsRoomToOthers(t *testing.T) {
 	s.neverBound("denied-0")
 	s.tells("denied", "denied by the test")
 	s.waits([]string{"denied-0"})
-	for _, note := range s.eventsOn("denied") {
-		if hasWords(note, []string{"GangScheduled"}) {
-			t.Errorf("an event says that the gang is scheduled: %s", note)
-		}
-	}
+	s.neverScheduled("denied")
 	// Between its attempts it has nothing.
 	s.deletePods("other-0")
 	s.takeSlot("other-1")

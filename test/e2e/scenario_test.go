@@ -43,6 +43,9 @@ type scenario struct {
 	restore []func(context.Context) error
 	// foreignBinder says that the test itself binds a member, as another scheduler would.
 	foreignBinder bool
+	// outage says that the API server was killed. One that has just started forbids what it
+	// does not know the rules of yet.
+	outage bool
 	// killed is how often the test has started the scheduler again.
 	killed int
 }

@@ -4,7 +4,9 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/podgang/podgang-scheduler/pkg/apis/scheduler/v1alpha1"
 	"github.com/podgang/podgang-scheduler/pkg/lab"
 	"github.com/podgang/podgang-scheduler/pkg/lab/shapes"
 )
@@ -150,13 +153,52 @@ func (s *scenario) killReplica(r *replica) {
 	if r.Component == s.scheduler() {
 		s.killed++
 	}
+	s.t.Cleanup(func() { s.startReplica(r) })
+}
+
+// startReplica starts a replica again that has ended.
+func (s *scenario) startReplica(r *replica) {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
+	defer cancel()
+	if err := r.start(ctx); err != nil {
+		s.t.Errorf("the scheduler does not start again: %v", err)
+	}
+}
+
+// loseLease keeps the leader from renewing its lease, until it has ended by itself. It
+// starts again when the test has ended.
+func (s *scenario) loseLease(r *replica) {
+	s.t.Helper()
+	renewals := r.gate.hold(func(request *http.Request) bool { return request.Method+" "+request.URL.Path == leaseWrite })
 	s.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
-		defer cancel()
-		if err := r.start(ctx); err != nil {
-			s.t.Errorf("the scheduler does not start again: %v", err)
-		}
+		renewals.drop()
+		s.startReplica(r)
 	})
+	if r.Component == s.scheduler() {
+		s.killed++
+	}
+	s.until("the leader has ended", func() string {
+		if r.Running() {
+			return "it runs"
+		}
+		return ""
+	})
+}
+
+// bindings are the pods of the scenario that the process has bound, or tried to, once for
+// each request.
+func (r *replica) bindings(namespace string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var pods []string
+	for _, write := range r.writes {
+		pod, found := strings.CutPrefix(write, "POST /api/v1/namespaces/"+namespace+"/pods/")
+		if pod, binds := strings.CutSuffix(pod, "/binding"); found && binds {
+			pods = append(pods, pod)
+		}
+	}
+	slices.Sort(pods)
+	return pods
 }
 
 // onlyTheLeaderWrites checks the replica that does not lead.
@@ -245,4 +287,86 @@ func TestStandbyTakesOver(t *testing.T) {
 		s.deletePods(pods...)
 		s.bound("rival")
 	})
+}
+
+// The leader cannot renew its lease, for all that it runs and reaches the API server
+// otherwise. It ends, and the other goes on where it was.
+func TestStandbyTakesOverFromALeaderWithoutLease(t *testing.T) {
+	source, replicas := startReplicas(t)
+	pods := names("g", 2)
+	for _, tc := range []struct {
+		name string
+		// stop is a request of the leader's that does not get through; nil for none.
+		stop func(s *scenario, leader *replica) *rule
+		// reached waits for what is in the API when the lease is lost.
+		reached func(s *scenario)
+		// first are the bindings that the first leader asks for, second those of the other.
+		first, second []string
+	}{
+		{
+			"while a gang waits", nil,
+			func(s *scenario) { s.unschedulable(pods, "room for 1") },
+			[]string{"solo"}, pods,
+		},
+		{
+			"while a gang is half prepared",
+			func(s *scenario, leader *replica) *rule { return leader.gate.hold(claimWrite(s.ns, "g-1-")) },
+			func(s *scenario) { s.allocatedFor("g-0") },
+			nil, pods,
+		},
+		{
+			"while a gang is prepared",
+			func(s *scenario, leader *replica) *rule { return leader.gate.hold(bindingIn(s.ns)) },
+			func(s *scenario) { s.allocatedFor(pods...) },
+			pods, pods,
+		},
+		{
+			"while a gang is being bound",
+			func(s *scenario, leader *replica) *rule { return leader.gate.hold(bindingOf(s.ns, "g-1")) },
+			func(s *scenario) { s.bound("g-0") },
+			pods, pods[1:],
+		},
+		{
+			"while a gang is bound and no answer comes",
+			func(s *scenario, leader *replica) *rule { return leader.gate.loseAnswers(bindingIn(s.ns)) },
+			func(s *scenario) { s.bound(pods...) },
+			pods, nil,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScenario(t, source)
+			leader, standby := s.leader(replicas)
+			if tc.stop == nil {
+				s.takeGPU("solo")
+			} else {
+				s.rulesOpen = append(s.rulesOpen, tc.stop(s, leader))
+			}
+			s.gang("g", group("w", 2, pods...))
+			s.members("g", 2, gpu)
+			tc.reached(s)
+			s.until("the leader has asked for its bindings", func() string {
+				if got := leader.bindings(s.ns); !slices.Equal(got, tc.first) {
+					return fmt.Sprintf("it has asked for those of %v", got)
+				}
+				return ""
+			})
+			s.onlyTheLeaderWrites(standby)
+			s.loseLease(leader)
+			if tc.stop == nil {
+				s.deletePods("solo") // nobody leads
+			}
+			s.bound(pods...)
+			s.waitPhase("g", v1alpha1.PodGangPhaseRunning)
+			s.haveDevices(1, pods...)
+			s.onlyTheLeaderWrites(standby)
+			if got := leader.bindings(s.ns); !slices.Equal(got, tc.first) {
+				t.Errorf("the first leader asked for the bindings of %v, want %v", got, tc.first)
+			}
+			if got := standby.bindings(s.ns); !slices.Equal(got, tc.second) {
+				t.Errorf("the second leader asked for the bindings of %v, want %v", got, tc.second)
+			}
+			s.deletePods(pods...)
+			s.gpusUsable(2)
+		})
+	}
 }
