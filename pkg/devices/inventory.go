@@ -4,6 +4,7 @@ package devices
 
 import (
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
 )
 
@@ -21,14 +22,25 @@ type Inventory struct {
 	poolsOfNode map[string][]poolID
 	// shared lists the pools with a slice that is not tied to one node by name.
 	shared []poolID
+	// ids are the names of the devices of each slice, in their order: to make them
+	// takes longer than all else that is asked of a device.
+	ids map[*resourceapi.ResourceSlice][]structured.DeviceID
 }
 
 // NewInventory indexes the given slices. The slices are not copied and must not
 // change afterwards.
 func NewInventory(slices []*resourceapi.ResourceSlice) *Inventory {
-	inv := &Inventory{
+	return (&Inventory{}).With(slices)
+}
+
+// With returns the index of other slices. What is known of those that both have is
+// used again.
+func (inv *Inventory) With(slices []*resourceapi.ResourceSlice) *Inventory {
+	known := inv.ids
+	inv = &Inventory{
 		pools:       make(map[poolID][]*resourceapi.ResourceSlice, len(slices)),
 		poolsOfNode: make(map[string][]poolID),
+		ids:         make(map[*resourceapi.ResourceSlice][]structured.DeviceID, len(slices)),
 	}
 	type nodePool struct {
 		node string
@@ -38,6 +50,14 @@ func NewInventory(slices []*resourceapi.ResourceSlice) *Inventory {
 	for _, slice := range slices {
 		id := poolOf(slice)
 		inv.pools[id] = append(inv.pools[id], slice)
+		ids, same := known[slice]
+		if !same {
+			ids = make([]structured.DeviceID, len(slice.Spec.Devices))
+			for i := range ids {
+				ids[i] = deviceIn(slice, i)
+			}
+		}
+		inv.ids[slice] = ids
 		node := ""
 		if slice.Spec.NodeName != nil {
 			node = *slice.Spec.NodeName
@@ -91,12 +111,13 @@ func (inv *Inventory) Count(node string, ledger *Ledger, meant Selector) (total,
 			if slice.Spec.Pool.Generation != generation || slice.Spec.NodeName == nil || *slice.Spec.NodeName != node {
 				continue
 			}
+			ids := inv.ids[slice]
 			for i, selected := range meant(slice) {
 				if !selected {
 					continue
 				}
 				total++
-				if !ledger.Taken(deviceIn(slice, i)) && (left == nil || left.suffice(id, &slice.Spec.Devices[i])) {
+				if !ledger.Taken(ids[i]) && (left == nil || left.suffice(id, &slice.Spec.Devices[i])) {
 					free++
 				}
 			}

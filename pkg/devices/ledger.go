@@ -19,6 +19,8 @@ type Ledger struct {
 	sharing bool
 	// shares counts the shares of each device that are allocated.
 	shares map[structured.DeviceID]int
+	// version counts the changes.
+	version int
 }
 
 // NewLedger returns a ledger that starts from the given state and owns it from
@@ -37,6 +39,9 @@ func (l *Ledger) State() *structured.AllocatedState {
 	return l.state
 }
 
+// Version changes whenever what is allocated does.
+func (l *Ledger) Version() int { return l.version }
+
 // Taken reports whether the whole device, a share or capacity of it, is allocated.
 func (l *Ledger) Taken(id structured.DeviceID) bool {
 	if l.state.AllocatedDevices.Has(id) || l.shares[id] > 0 {
@@ -48,6 +53,7 @@ func (l *Ledger) Taken(id structured.DeviceID) bool {
 
 // Take adds the devices of an allocation.
 func (l *Ledger) Take(allocation *resourceapi.AllocationResult) {
+	l.version++
 	l.each(allocation,
 		func(id structured.DeviceID) { l.state.AllocatedDevices.Insert(id) },
 		func(id structured.SharedDeviceID) {
@@ -59,6 +65,7 @@ func (l *Ledger) Take(allocation *resourceapi.AllocationResult) {
 
 // Release removes the devices of an allocation that Take has added before.
 func (l *Ledger) Release(allocation *resourceapi.AllocationResult) {
+	l.version++
 	l.each(allocation,
 		func(id structured.DeviceID) { l.state.AllocatedDevices.Delete(id) },
 		func(id structured.SharedDeviceID) {

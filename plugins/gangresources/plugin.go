@@ -48,6 +48,9 @@ type Plugin struct {
 	classifier *devices.Classifier
 	// seed is for hashes that tell versions apart.
 	seed maphash.Seed
+	// published is what the last session has read of devices. It belongs to the
+	// goroutine of the scheduling cycle.
+	published *published
 	// hints tell where devices are attached that do not say it.
 	hints devices.Hints
 	// chooser tells which devices a pod should get.
@@ -141,6 +144,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 		view:             view,
 		classifier:       devices.NewClassifier(celFeatures),
 		seed:             maphash.MakeSeed(),
+		published:        &published{inventory: devices.NewInventory(nil)},
 		hints:            hints,
 		chooser:          devices.NewChooser(own.AlignmentAttributes, hints),
 		celCache:         cel.NewCache(cachedSelectors, celFeatures),

@@ -30,13 +30,15 @@ import (
 // knows of its choices before Reserve.
 type Session struct {
 	plugin *Plugin
-	// slices are all ResourceSlices.
-	slices    []*resourceapi.ResourceSlice
+	// published is what is published of devices, inventory the index of it.
+	published *published
 	inventory *devices.Inventory
 	ledger    *devices.Ledger
 	group     *sharedState
 	// users counts the members placed so far that use each claim.
 	users map[types.UID]int
+	// counts remembers what was counted.
+	counts map[countKey]count
 	// common is how many devices of a sort there are that are not tied to one node, by
 	// Want.key.
 	common map[string]int
@@ -69,9 +71,9 @@ func (p *Plugin) NewSession(ctx context.Context, budget int) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gather the allocated devices: %w", err)
 	}
-	slices, err := p.manager.ResourceSlices().ListWithDeviceTaintRules()
+	published, err := p.readSlices()
 	if err != nil {
-		return nil, fmt.Errorf("list ResourceSlices: %w", err)
+		return nil, err
 	}
 	ledger := devices.NewLedger(state, p.features.EnableDRAConsumableCapacity)
 	p.view.ledger = ledger
@@ -79,11 +81,12 @@ func (p *Plugin) NewSession(ctx context.Context, budget int) (*Session, error) {
 	p.view.signals = nil
 	return &Session{
 		plugin:    p,
-		slices:    slices,
-		inventory: devices.NewInventory(slices),
+		published: published,
+		inventory: published.inventory,
 		ledger:    ledger,
 		group:     &sharedState{cycle: framework.NewCycleState()},
 		users:     make(map[types.UID]int),
+		counts:    make(map[countKey]count),
 		common:    make(map[string]int),
 		onNode:    make(map[string][]*Allocation),
 		limit:     newSearchLimit(budget, p.filterTimeout),
@@ -113,9 +116,8 @@ func (s *Session) Devices(node, class string) (total, free int) {
 	if err != nil {
 		return 0, 0
 	}
-	return s.inventory.Count(node, s.ledger, func(slice *resourceapi.ResourceSlice) []bool {
-		return s.plugin.classifier.Selected(slice, deviceClass)
-	})
+	counted := s.count(node, deviceClass, Want{Class: class})
+	return counted.total, counted.free
 }
 
 // HasClass reports whether the DeviceClass exists.

@@ -3,13 +3,10 @@
 package gangresources
 
 import (
-	"fmt"
-	"hash/maphash"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
 
@@ -35,30 +32,60 @@ func (s *Session) Supply(node string, want Want) (total, free int64) {
 	if err != nil {
 		return 0, 0
 	}
-	shareable := 0
-	meant := func(slice *resourceapi.ResourceSlice) []bool {
-		wanted := s.plugin.classifier.Wanted(slice, class, want.Selectors)
-		for i := range wanted {
-			if wanted[i] && ptr.Deref(slice.Spec.Devices[i].AllowMultipleAllocations, false) {
-				shareable++
-			}
-		}
-		return wanted
-	}
 	key := want.key()
 	common, known := s.common[key]
 	if !known {
-		common = s.inventory.Shared(meant)
-		if shareable > 0 {
+		var shareable bool
+		common = s.inventory.Shared(s.meant(class, want, &shareable))
+		if shareable {
 			common = plenty
 		}
 		s.common[key] = common
 	}
-	all, left := s.inventory.Count(node, s.ledger, meant)
-	if shareable > 0 || common == plenty {
+	counted := s.count(node, class, want)
+	if counted.shareable || common == plenty {
 		return plenty, plenty
 	}
-	return int64(all + common), int64(left + common)
+	return int64(counted.total + common), int64(counted.free + common)
+}
+
+// countKey names a sort of device on a node.
+type countKey struct {
+	node, want string
+}
+
+// count is the number of devices of a sort that a node publishes by name, as it was at a
+// version of the ledger.
+type count struct {
+	total, free int
+	// shareable is set when several claims may share one of them.
+	shareable bool
+	at        int
+}
+
+// count counts the devices of a sort on a node, once for each version of the ledger.
+func (s *Session) count(node string, class *resourceapi.DeviceClass, want Want) count {
+	key := countKey{node: node, want: want.key()}
+	if known, ok := s.counts[key]; ok && known.at == s.ledger.Version() {
+		return known
+	}
+	c := count{at: s.ledger.Version()}
+	c.total, c.free = s.inventory.Count(node, s.ledger, s.meant(class, want, &c.shareable))
+	s.counts[key] = c
+	return c
+}
+
+// meant selects the devices of a sort, and notes whether several claims may share one.
+func (s *Session) meant(class *resourceapi.DeviceClass, want Want, shareable *bool) devices.Selector {
+	return func(slice *resourceapi.ResourceSlice) []bool {
+		wanted := s.plugin.classifier.Wanted(slice, class, want.Selectors)
+		for i := range wanted {
+			if wanted[i] && ptr.Deref(slice.Spec.Devices[i].AllowMultipleAllocations, false) {
+				*shareable = true
+			}
+		}
+		return wanted
+	}
 }
 
 // key is equal for equal wants.
@@ -85,7 +112,7 @@ func (s *Session) Nature(want Want) Nature {
 	}
 	var first *resourceapi.ResourceSlice
 	at := -1
-	for _, slice := range s.slices {
+	for _, slice := range s.published.slices {
 		if first != nil && slice.Name > first.Name {
 			continue
 		}
@@ -103,33 +130,6 @@ func (s *Session) Nature(want Want) Nature {
 		Channel:      devices.IsChannel(driver, device),
 		Shared:       ptr.Deref(device.AllowMultipleAllocations, false),
 	}
-}
-
-// Slices returns all ResourceSlices.
-func (s *Session) Slices() []*resourceapi.ResourceSlice { return s.slices }
-
-// Generation tells versions of the ResourceSlices and DeviceClasses apart: while it is
-// the same, so are they. It is of use within one process.
-func (s *Session) Generation() (uint64, error) {
-	type version struct {
-		uid     types.UID
-		version string
-	}
-	var generation uint64 // the sum does not depend on the order
-	add := func(uid types.UID, resourceVersion string) {
-		generation += maphash.Comparable(s.plugin.seed, version{uid, resourceVersion})
-	}
-	for _, slice := range s.slices {
-		add(slice.UID, slice.ResourceVersion)
-	}
-	classes, err := s.plugin.manager.DeviceClasses().List()
-	if err != nil {
-		return 0, fmt.Errorf("list DeviceClasses: %w", err)
-	}
-	for _, class := range classes {
-		add(class.UID, class.ResourceVersion)
-	}
-	return generation, nil
 }
 
 // ClassOfResource returns the DeviceClass whose devices stand for an extended

@@ -75,8 +75,11 @@ func (l benchLoad) objects() (nodes []*v1.Node, pods []*v1.Pod, rest []runtime.O
 	for i := range l.pods {
 		pod := testPod(fmt.Sprintf("p%d", i), forScheduler, requesting(0, map[v1.ResourceName]string{v1.ResourceCPU: l.cpu}))
 		if l.each > 0 {
-			pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To(pod.Name)}}
-			rest = append(rest, benchClaim(pod.Name, l.each))
+			pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("gpus")}}
+			pod.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: ptr.To(pod.Name)}}
+			claim := benchClaim(pod.Name, l.each)
+			claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(pod, v1.SchemeGroupVersion.WithKind("Pod"))}
+			rest = append(rest, claim)
 		}
 		pods = append(pods, pod)
 	}

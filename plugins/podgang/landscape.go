@@ -27,6 +27,8 @@ type landscape struct {
 	// read is set once any were.
 	slices uint64
 	read   bool
+	// groupOf is the placement group that each slice tells, "" for none.
+	groupOf map[*resourceapi.ResourceSlice]string
 	// known are the nodes of the last snapshot, and generation is how often something
 	// has changed about them that decides how good a placement can be at best.
 	known      map[string]*v1.Node
@@ -107,19 +109,32 @@ func (l *landscape) readSlices(generation uint64, all []*resourceapi.ResourceSli
 		return
 	}
 	groups := make(map[string]string)
+	known := l.groupOf
+	l.groupOf = make(map[*resourceapi.ResourceSlice]string, len(all))
 	for _, slice := range all {
 		if slice.Spec.NodeName == nil {
 			continue
 		}
-		for i := range slice.Spec.Devices {
-			if group := devices.Text(slice.Spec.Driver, &slice.Spec.Devices[i], placementGroup); group != "" {
-				groups[*slice.Spec.NodeName] = group
-				break
-			}
+		group, same := known[slice]
+		if !same {
+			group = placementGroupOf(slice)
+		}
+		l.groupOf[slice] = group
+		if group != "" {
+			groups[*slice.Spec.NodeName] = group
 		}
 	}
 	l.index.Overlay(placementGroup, groups)
 	l.slices, l.read = generation, true
+}
+
+func placementGroupOf(slice *resourceapi.ResourceSlice) string {
+	for i := range slice.Spec.Devices {
+		if group := devices.Text(slice.Spec.Driver, &slice.Spec.Devices[i], placementGroup); group != "" {
+			return group
+		}
+	}
+	return ""
 }
 
 // terrain is what the landscape looks like for one gang.
