@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -186,7 +187,9 @@ func (f *fixture) expectWrites(want ...write) {
 	f.collect()
 	got := f.written
 	f.written = nil
-	if diff := cmp.Diff(want, got); diff != "" {
+	// Members are told side by side, in no order.
+	byObject := cmpopts.SortSlices(func(a, b write) bool { return a.Object+a.Subresource < b.Object+b.Subresource })
+	if diff := cmp.Diff(want, got, byObject); diff != "" {
 		f.t.Errorf("writes (-want +got):\n%s", diff)
 	}
 }

@@ -24,7 +24,9 @@ const (
 	// workers write reports of different gangs at the same time.
 	workers = 4
 	// gather is how long changes of a gang are gathered before they are reported.
-	gather = 100 * time.Millisecond
+	gather = 20 * time.Millisecond
+	// writers is how many members of one gang are told at a time.
+	writers = 8
 	// calm is how long the reasons that lie with a gang itself must stay the same
 	// before they are reported: while it is being created they change with every
 	// pod.
@@ -236,8 +238,14 @@ func (r *Reporter) report(ctx context.Context, key gang.Key) error {
 		}
 		errs = append(errs, r.writeStatus(ctx, key, view))
 	}
-	for _, waiting := range view.Waiting {
-		v := due.verdict
+	return errors.Join(append(errs, r.tellMembers(ctx, view, due))...)
+}
+
+// tellMembers writes the condition of every member that waits.
+func (r *Reporter) tellMembers(ctx context.Context, view gang.View, due dueReport) error {
+	errs := make([]error, len(view.Waiting))
+	workqueue.ParallelizeUntil(ctx, writers, len(view.Waiting), func(i int) {
+		waiting, v := view.Waiting[i], due.verdict
 		if waiting.Reason != "" {
 			v = verdict{}
 			if due.calm {
@@ -245,9 +253,9 @@ func (r *Reporter) report(ctx context.Context, key gang.Key) error {
 			}
 		}
 		if v.podMessage != "" {
-			errs = append(errs, r.writeCondition(ctx, waiting.Pod, v))
+			errs[i] = r.writeCondition(ctx, waiting.Pod, v)
 		}
-	}
+	})
 	return errors.Join(errs...)
 }
 
