@@ -37,6 +37,8 @@
 // one goroutine, and so the landscape and the remembered best placements need no
 // lock; Bind, PostBind and Unreserve run in binding cycles, many at a time;
 // PreEnqueue, Less and the queueing hints run under the lock of the scheduling queue.
-// The state they share is the gang.Index, whose lock is a leaf. Nothing may call the
-// queue (Activate) while holding a lock of ours.
+// Filter runs in the scheduling cycle for several nodes at a time, and reads the book of
+// kept nodes alone. The state they share is the gang.Index and the books (of waits,
+// turns, keeps and so on), each with a lock of its own that is a leaf. Nothing may call
+// the queue (Activate) while holding a lock of ours.
 package podgang

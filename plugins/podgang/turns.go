@@ -30,8 +30,8 @@ const passPause = 9
 
 // turnBook knows which gangs have been woken since their last attempt.
 type turnBook struct {
-	// mu guards the fields below. It is taken under the lock of the scheduling queue
-	// and is a leaf.
+	// mu guards the fields below, but for what yielded guards itself. It is taken under
+	// the lock of the scheduling queue, and no other is taken under it.
 	mu sync.Mutex
 	// due are the leaders of gangs that were woken since their last attempt.
 	due map[gang.Key]*v1.Pod
