@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inflight bounds how many writes of the scheduler are under way at the API
+// Package inflight bounds how many claims and bindings the scheduler writes to the API
 // server at a time.
 //
 // All members of a gang are written at once, and a few gangs make a thousand requests.

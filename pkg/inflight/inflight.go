@@ -11,25 +11,31 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Writes is how many writes may be under way. More does not make an API server of a few
+// Writes is how many writes of claims and bindings may be under way. More does not make an API server of a few
 // cores faster, and this many leave room in the queue of one flow (50 requests in each
 // of 6 queues, by the default FlowSchemas) for others of the same user.
 const Writes = 64
 
-// Bound returns a handle whose client keeps to the limit, and to the rate limit of the
-// client that the handle had. A handle without a configuration of the client, as in unit
-// tests, is returned as it is.
-func Bound(handle fwk.Handle, limit int) (fwk.Handle, error) {
+// slots are those of the process, whatever profiles and plugins it has.
+var slots = make(chan struct{}, Writes)
+
+// Bound returns a handle whose client keeps to the limit, together with all other
+// clients that come from here, and to the rate limit of the client that the handle had. A
+// handle without a configuration of the client, as in unit tests, is returned as it is.
+func Bound(handle fwk.Handle) (fwk.Handle, error) {
+	return bound(handle, slots)
+}
+
+func bound(handle fwk.Handle, slots chan struct{}) (fwk.Handle, error) {
 	if handle.KubeConfig() == nil {
 		return handle, nil
 	}
-	config := rest.AddUserAgent(handle.KubeConfig(), "scheduler")
+	config := rest.AddUserAgent(rest.CopyConfig(handle.KubeConfig()), "scheduler")
 	config.RateLimiter = handle.ClientSet().CoreV1().RESTClient().GetRateLimiter()
-	slots := make(chan struct{}, limit)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &limiter{slots: slots, next: next} })
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("build a client for %d writes at a time: %w", limit, err)
+		return nil, fmt.Errorf("build a client for %d writes at a time: %w", cap(slots), err)
 	}
 	return bounded{Handle: handle, client: client}, nil
 }
@@ -56,6 +62,9 @@ func (l *limiter) RoundTrip(r *http.Request) (*http.Response, error) {
 	select {
 	case l.slots <- struct{}{}:
 	case <-r.Context().Done():
+		if r.Body != nil {
+			_ = r.Body.Close() // as a RoundTripper has to
+		}
 		return nil, r.Context().Err()
 	}
 	defer func() { <-l.slots }()

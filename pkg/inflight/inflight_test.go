@@ -51,9 +51,12 @@ func serve(t *testing.T, limit int) (*server, kubernetes.Interface) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handle, err := Bound(fakeHandle{config: config, client: client}, limit)
+	handle, err := bound(fakeHandle{config: config, client: client}, make(chan struct{}, limit))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if config.WrapTransport != nil || config.RateLimiter != nil || config.UserAgent != "" {
+		t.Errorf("the configuration that others use is changed: %v", config)
 	}
 	return s, handle.ClientSet()
 }
@@ -107,7 +110,7 @@ func TestWriteThatWaitsEndsWithItsContext(t *testing.T) {
 
 func TestHandleWithoutAConfigurationStaysAsItIs(t *testing.T) {
 	handle := fakeHandle{}
-	if got, err := Bound(handle, 1); err != nil || got != fwk.Handle(handle) {
+	if got, err := Bound(handle); err != nil || got != fwk.Handle(handle) {
 		t.Errorf("got %v and error %v", got, err)
 	}
 }

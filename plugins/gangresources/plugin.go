@@ -104,7 +104,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 	if manager == nil {
 		return nil, fmt.Errorf("plugin %s needs the feature gate DynamicResourceAllocation", Name)
 	}
-	handle, err := inflight.Bound(handle, inflight.Writes)
+	handle, err := inflight.Bound(handle)
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}

@@ -92,7 +92,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle, findResour
 	if _, ok := handle.(profile); !ok {
 		return nil, fmt.Errorf("plugin %s: the handle of type %T cannot run PreFilter plugins", Name, handle)
 	}
-	bounded, err := inflight.Bound(handle, inflight.Writes)
+	bounded, err := inflight.Bound(handle)
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
