@@ -165,6 +165,17 @@ func TestSearchTakesAnotherPlaceWhereNICsAreFar(t *testing.T) {
 	}
 }
 
+// A narrow domain that reaches over both halves carries RDMA across: sums prove nothing.
+func TestGangInADomainThatReachesOverTheHalvesIsNotRefused(t *testing.T) {
+	levels := []*topology.Level{levelOf("group", "1 1 2 2"), levelOf("leaf", "1 2 2 3")}
+	p := gangOf(levels, []int{1, 1, 1, 1}, []string{"gang"}, nil, group{count: 2, scopes: []string{"gang"}, domain: none})
+	p.Model.StrictTop = true
+	p.Classes[0].Nodes = []int{1, 2}
+	if _, shortage := Search(p, clusterOf(t, p)); shortage != nil {
+		t.Errorf("got shortage %+v", shortage)
+	}
+}
+
 // Where RDMA does not work between the two halves of a cluster, sums tell that neither
 // has room for the gang: nothing is tried.
 func TestGangThatNoPartOfABrokenFabricHoldsIsRefusedBySums(t *testing.T) {

@@ -75,6 +75,9 @@ func (f *field) torn() (class int, found bool) {
 	if m == nil || !m.StrictTop || !m.Labelled {
 		return 0, false
 	}
+	if f.meshed() {
+		return 0, false
+	}
 	domains := make(map[int32]bool)
 	talks := func(g float64, rdma bool, nvlink int32) bool { return g > 0 && rdma && nvlink == topology.None }
 	for _, pin := range f.pins {
@@ -117,6 +120,27 @@ func (f *field) torn() (class int, found bool) {
 		}
 	}
 	return classes[0], true
+}
+
+// meshed reports whether a narrower domain of the fabric reaches over two of the
+// broadest level: RDMA works within it.
+func (f *field) meshed() bool {
+	tops := make(map[[2]int32]int32)
+	for n := range f.facts {
+		top := f.top(n)
+		if top == topology.None {
+			continue
+		}
+		fabric := f.facts[n].Fabric
+		for level, d := range fabric[:len(fabric)-1] {
+			key := [2]int32{int32(level), d} //nolint:gosec // there are few levels
+			if other, known := tops[key]; d != topology.None && known && other != top {
+				return true
+			}
+			tops[key] = top
+		}
+	}
+	return false
 }
 
 // top is the domain of a node at the broadest level of the fabric.

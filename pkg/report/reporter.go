@@ -167,6 +167,9 @@ func (r *Reporter) Undone(key gang.Key, cause gang.Cause, reason string) {
 // ReuseIgnored notes that the gang's hint to reuse the place of another is not followed.
 // It is told once; the empty reason says that there is nothing to tell any more.
 func (r *Reporter) ReuseIgnored(key gang.Key, reason string) {
+	if reason == "" && !r.known(key) {
+		return
+	}
 	changed := false
 	r.update(key, func(n *note) { changed, n.ignored = n.ignored != reason, reason })
 	if changed && reason != "" {
@@ -189,6 +192,13 @@ func (r *Reporter) update(key gang.Key, change func(*note)) {
 		r.notes[key] = n
 	}
 	change(n)
+}
+
+// known reports whether there is a note on the gang.
+func (r *Reporter) known(key gang.Key) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.notes[key] != nil
 }
 
 func (r *Reporter) forget(key gang.Key) {
