@@ -15,11 +15,12 @@ import (
 // published is what is published of devices, kept from one session to the next while it
 // is the same. It is not changed once made.
 type published struct {
-	// generation tells versions apart. It is made of the slices' addresses: a rule that
-	// taints devices changes a slice without a new version of it.
-	generation uint64
-	slices     []*resourceapi.ResourceSlice
-	inventory  *devices.Inventory
+	// generation counts the changes. What has changed is told by sum, which is made of
+	// the slices' addresses: a rule that taints devices changes a slice without a new
+	// version of it.
+	generation, sum uint64
+	slices          []*resourceapi.ResourceSlice
+	inventory       *devices.Inventory
 }
 
 // readSlices lists the ResourceSlices, and indexes them anew if one has changed. It
@@ -29,12 +30,12 @@ func (p *Plugin) readSlices() (*published, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list ResourceSlices: %w", err)
 	}
-	var generation uint64 // a sum, which does not depend on the order
+	var sum uint64 // does not depend on the order
 	for _, slice := range slices {
-		generation += maphash.Comparable(p.seed, slice)
+		sum += maphash.Comparable(p.seed, slice)
 	}
-	if known := p.published; known.generation != generation || len(known.slices) != len(slices) {
-		p.published = &published{generation: generation, slices: slices, inventory: known.inventory.With(slices)}
+	if known := p.published; known.sum != sum || len(known.slices) != len(slices) {
+		p.published = &published{generation: known.generation + 1, sum: sum, slices: slices, inventory: known.inventory.With(slices)}
 	}
 	return p.published, nil
 }
@@ -44,18 +45,18 @@ func (s *Session) Slices() []*resourceapi.ResourceSlice { return s.published.sli
 
 // Generation tells versions of the ResourceSlices and DeviceClasses apart: while it is
 // the same, so are they. It is of use within one process.
-func (s *Session) Generation() (uint64, error) {
+func (s *Session) Generation() (string, error) {
 	classes, err := s.plugin.manager.DeviceClasses().List()
 	if err != nil {
-		return 0, fmt.Errorf("list DeviceClasses: %w", err)
+		return "", fmt.Errorf("list DeviceClasses: %w", err)
 	}
 	type version struct {
 		uid     types.UID
 		version string
 	}
-	generation := s.published.generation
+	var sum uint64
 	for _, class := range classes {
-		generation += maphash.Comparable(s.plugin.seed, version{class.UID, class.ResourceVersion})
+		sum += maphash.Comparable(s.plugin.seed, version{class.UID, class.ResourceVersion})
 	}
-	return generation, nil
+	return fmt.Sprintf("%d %x", s.published.generation, sum), nil
 }

@@ -10,8 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 )
 
 // reservationKey is where a member's cycle state holds its reservation.
@@ -24,6 +22,8 @@ type Reservation struct {
 	pod    *v1.Pod
 	node   string
 	state  fwk.StateData
+	// signals are the allocations that were made visible for it.
+	signals []signal
 	// shared are the UIDs of the claims that other members of the gang use as well.
 	shared []types.UID
 	// prepared is set when PreBind has begun to write claims, and failure to why
@@ -62,7 +62,7 @@ func (p *Plugin) addReservations(allocations []*Allocation, group *sharedState) 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range allocations {
-		r := &Reservation{plugin: p, pod: a.Pod, node: a.Node, state: a.state, group: group}
+		r := &Reservation{plugin: p, pod: a.Pod, node: a.Node, state: a.state, signals: a.signals, group: group}
 		for _, uid := range a.writable() {
 			if len(group.users[uid]) > 1 {
 				r.shared = append(r.shared, uid)
@@ -91,27 +91,25 @@ func (p *Plugin) forget(r *Reservation) {
 	}
 }
 
-// Release gives back the devices of a member that will not be bound. It does
-// nothing when they were given back before, or when the member is bound.
+// Release gives back the devices of a member that will not be bound, and whose cycle has
+// not come to write its claims. It does nothing when they were given back before, or when
+// the member is bound.
 func (r *Reservation) Release(ctx context.Context) {
-	state := framework.NewCycleState()
-	state.Write(dynamicresources.Name, r.state)
-	r.releaseUnprepared(ctx, state)
-}
-
-// releaseUnprepared gives back the devices of a member whose claims it has not begun to
-// write itself.
-func (r *Reservation) releaseUnprepared(ctx context.Context, state fwk.CycleState) {
-	r.releaseWith(ctx, state)
+	r.withdraw()
 	if len(r.shared) > 0 && r.group.written.Load() {
 		// Another member has entered this one as a user of a shared claim.
 		go r.plugin.unprepare(ctx, r)
 	}
 }
 
-func (r *Reservation) releaseWith(ctx context.Context, state fwk.CycleState) {
+// withdraw takes back what Session.Reserve has made visible for the member, in memory
+// alone. The in-tree Unreserve would also take the pod out of the users of claims that it
+// was entered in before this attempt, and the cache would not know.
+func (r *Reservation) withdraw() {
 	r.release.Do(func() {
-		r.plugin.DynamicResources.Unreserve(ctx, state, r.pod, r.node)
+		for _, signal := range r.signals {
+			r.plugin.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(signal.uid, false)
+		}
 		r.plugin.forget(r)
 	})
 }

@@ -26,15 +26,19 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		p.unreserveAlone(ctx, state, pod, nodeName)
 		return
 	}
+	// The API first: as long as a claim may be allocated there, its devices stay
+	// taken in memory. Where the member has not written itself, there is something to
+	// clear only if others have entered it as a user of a claim that they share; that
+	// may hold up the scheduling cycle, but the member must not be tried again before.
+	p.unprepare(ctx, r)
 	if !r.prepared.Load() {
-		// This may be the scheduling cycle, which does not wait for the API.
-		r.releaseUnprepared(ctx, state)
+		r.withdraw()
 		return
 	}
-	// The API first: as long as a claim may be allocated there, its devices stay
-	// taken in memory.
-	p.unprepare(ctx, r)
-	r.releaseWith(ctx, state)
+	r.release.Do(func() {
+		p.DynamicResources.Unreserve(ctx, state, r.pod, r.node)
+		p.forget(r)
+	})
 }
 
 // unreserveAlone gives back what the in-tree plugin has reserved for a pod that is

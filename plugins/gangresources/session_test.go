@@ -182,6 +182,39 @@ func TestMembersJoinAClaimInUseTogether(t *testing.T) {
 	}
 }
 
+// A member that has lost its place before the first write is not entered as a user.
+func TestMemberThatIsOutIsNotEnteredAsAUser(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("shared"))...)
+	podA, podB := makePod("a", "shared"), makePod("b", "shared")
+	s := f.session()
+	reservations, err := s.Reserve([]*Allocation{f.allocate(s, podA, "n1"), f.allocate(s, podB, "n1")})
+	noError(t, err)
+	stateA := f.cycle(podA)
+	reservations[1].Release(f.ctx)
+	noError(t, f.plugin.PreBind(f.ctx, stateA, podA, "n1").AsError())
+	if users := f.claim("shared").Status.ReservedFor; len(users) != 1 || users[0].UID != podA.UID {
+		t.Errorf("the users are %v, want pod a alone", users)
+	}
+}
+
+// What an attempt that died has written for a member stays as it is until somebody has
+// looked at it: the cache would not learn of a change.
+func TestMemberThatIsReleasedKeepsWhatItHeldBefore(t *testing.T) {
+	f := newFixture(t, append(cluster(map[string]int{"n1": 2}), allocated("a"), makeClaim("new"))...)
+	pod := makePod("a", "c", "new")
+	s := f.session()
+	reservations, err := s.Reserve([]*Allocation{f.allocate(s, pod, "n1")})
+	noError(t, err)
+	before := len(f.client.Actions())
+	reservations[0].Release(f.ctx)
+	for _, action := range f.client.Actions()[before:] {
+		t.Errorf("%s of %s when the member is released", action.GetVerb(), action.GetResource().Resource)
+	}
+	if f.pendingClaims("new") != 0 || len(f.claim("c").Status.ReservedFor) != 1 {
+		t.Errorf("pending: %d, users of the claim held before: %v", f.pendingClaims("new"), f.claim("c").Status.ReservedFor)
+	}
+}
+
 func TestPodsWithoutReservationPassThrough(t *testing.T) {
 	f := newFixture(t, append(cluster(map[string]int{"n1": 1}), makeClaim("a"))...)
 	pod := makePod("a", "a")

@@ -79,12 +79,12 @@ func (p *Plugin) writeSharedClaim(ctx context.Context, group *sharedState, known
 			next = updated
 		}
 		if allocation != nil {
-			next.Status.Allocation = allocation.DeepCopy()
-		}
-		if p.features.EnableDRADeviceBindingConditions && p.features.EnableDRAResourceClaimDeviceStatus && next.Status.Allocation.AllocationTimestamp == nil {
-			next.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: time.Now()}
+			next.Status.Allocation = p.stamped(allocation)
 		}
 		for _, user := range group.users[known.UID] {
+			if reserved := p.reservation(user.UID); reserved == nil || reserved.group != group {
+				continue // it has lost its place in the meantime
+			}
 			if !slices.ContainsFunc(next.Status.ReservedFor, func(u resourceapi.ResourceClaimConsumerReference) bool { return u.UID == user.UID }) {
 				next.Status.ReservedFor = append(next.Status.ReservedFor, consumer(user))
 			}
@@ -110,6 +110,16 @@ func (p *Plugin) writeSharedClaim(ctx context.Context, group *sharedState, known
 		p.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(known.UID, true)
 	}
 	return nil
+}
+
+// stamped returns an allocation as it is written: with the time, where the wait for
+// binding conditions counts from it.
+func (p *Plugin) stamped(allocation *resourceapi.AllocationResult) *resourceapi.AllocationResult {
+	allocation = allocation.DeepCopy()
+	if p.features.EnableDRADeviceBindingConditions && p.features.EnableDRAResourceClaimDeviceStatus && allocation.AllocationTimestamp == nil {
+		allocation.AllocationTimestamp = &metav1.Time{Time: time.Now()}
+	}
+	return allocation
 }
 
 func consumer(pod *v1.Pod) resourceapi.ResourceClaimConsumerReference {

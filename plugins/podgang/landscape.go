@@ -23,10 +23,9 @@ type landscape struct {
 	index   *topology.Index
 	ladders []topology.Ladder
 	model   score.Model
-	// slices is the generation of ResourceSlices that attributes were read from, and
-	// read is set once any were.
-	slices uint64
-	read   bool
+	// slices is the generation of ResourceSlices that attributes were read from, "" for
+	// none.
+	slices string
 	// groupOf is the placement group that each slice tells, "" for none.
 	groupOf map[*resourceapi.ResourceSlice]string
 	// known are the nodes of the last snapshot, and generation is how often something
@@ -104,8 +103,8 @@ func alike(a, b *v1.Node) bool {
 
 // readSlices takes note of what attributes of devices tell about topology. The
 // generation changes whenever ResourceSlices do.
-func (l *landscape) readSlices(generation uint64, all []*resourceapi.ResourceSlice) {
-	if l.read && generation == l.slices {
+func (l *landscape) readSlices(generation string, all []*resourceapi.ResourceSlice) {
+	if generation == l.slices {
 		return
 	}
 	groups := make(map[string]string)
@@ -125,7 +124,7 @@ func (l *landscape) readSlices(generation uint64, all []*resourceapi.ResourceSli
 		}
 	}
 	l.index.Overlay(placementGroup, groups)
-	l.slices, l.read = generation, true
+	l.slices = generation
 }
 
 func placementGroupOf(slice *resourceapi.ResourceSlice) string {

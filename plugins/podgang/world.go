@@ -127,7 +127,7 @@ func (pl *Plugin) newWorld(ctx context.Context) (*world, error) {
 	pl.landscape.sync(nodes)
 	pl.landscape.readSlices(generation, session.Slices())
 	return &world{
-		inventory: fmt.Sprintf("%d %d", pl.landscape.generation, generation),
+		inventory: fmt.Sprintf("%d %s", pl.landscape.generation, generation),
 		pl:        pl,
 		ctx:       ctx,
 		session:   session,
