@@ -73,6 +73,17 @@ func (s *scenario) boundCount(list ...string) int {
 	return n
 }
 
+// gangBefore checks that the members of a gang have the cluster's GPUs, one each, and that
+// a pod which wanted one meanwhile has never held anything and gets it after them.
+func (s *scenario) gangBefore(rival string, pods ...string) {
+	s.t.Helper()
+	s.holdsNothing(rival)
+	s.haveDevices(1, pods...)
+	s.deletePods(pods...)
+	s.bound(rival)
+	s.gpusUsable(1)
+}
+
 // onNode checks where the pods are.
 func (s *scenario) onNode(node string, pods ...string) {
 	s.t.Helper()

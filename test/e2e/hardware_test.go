@@ -251,19 +251,9 @@ func (s *scenario) setDeviceCondition(pod, condition string) {
 func (s *scenario) allocatedFor(pods ...string) {
 	s.t.Helper()
 	s.until(fmt.Sprintf("the claims of %v are allocated and reserved for them", pods), func() string {
-		for _, name := range pods {
-			pod := s.getPod(name)
-			claims := s.claimsOf(pod)
-			if len(claims) != len(pod.Spec.ResourceClaims) {
-				return fmt.Sprintf("%s has %d claims", name, len(claims))
-			}
-			for _, c := range claims {
-				if c.Status.Allocation == nil || !reservedFor(c, pod) {
-					return c.Name + " is not"
-				}
-			}
-		}
-		return ""
+		return s.eachClaim(pods, func(pod *corev1.Pod, c *resourcev1.ResourceClaim) bool {
+			return c.Status.Allocation != nil && reservedFor(c, pod)
+		})
 	})
 }
 
@@ -278,20 +268,27 @@ func (s *scenario) allCleared(n int, pods ...string) {
 				cleared[c.Name] = true
 			}
 		}
-		for _, name := range pods {
-			pod := s.getPod(name)
-			claims := observe.ClaimNames(pod)
-			if len(claims) != len(pod.Spec.ResourceClaims) {
-				return fmt.Sprintf("%s has %d claims", name, len(claims))
-			}
-			for _, c := range claims {
-				if !cleared[c] {
-					return c + " has not"
-				}
+		return s.eachClaim(pods, func(_ *corev1.Pod, c *resourcev1.ResourceClaim) bool { return cleared[c.Name] })
+	})
+}
+
+// eachClaim says of which claim of the pods the condition does not hold, or that a pod
+// does not have all of its claims; "" if it holds of all.
+func (s *scenario) eachClaim(pods []string, holds func(*corev1.Pod, *resourcev1.ResourceClaim) bool) string {
+	s.t.Helper()
+	for _, name := range pods {
+		pod := s.getPod(name)
+		claims := s.claimsOf(pod)
+		if len(claims) != len(pod.Spec.ResourceClaims) {
+			return fmt.Sprintf("%s has %d claims", name, len(claims))
+		}
+		for _, c := range claims {
+			if !holds(pod, c) {
+				return fmt.Sprintf("not so of claim %s", c.Name)
 			}
 		}
-		return ""
-	})
+	}
+	return ""
 }
 
 // limitedCPU sets how much CPU the node has.

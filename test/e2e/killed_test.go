@@ -149,11 +149,7 @@ func TestSchedulerKilledWhileAGangIsHeld(t *testing.T) {
 			s.pod("rival", gpu)
 			s.restart()
 			s.bound(pods...)
-			s.holdsNothing("rival")
-			s.haveDevices(1, pods...)
-			s.deletePods(pods...)
-			s.bound("rival")
-			s.gpusUsable(1)
+			s.gangBefore("rival", pods...)
 		})
 	}
 }

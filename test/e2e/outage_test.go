@@ -114,11 +114,7 @@ func TestAPIServerKilledWhileAGangIsOnItsWay(t *testing.T) {
 			s.bound(pods...)
 			s.pod("rival", gpu)
 			s.waits([]string{"rival"})
-			s.holdsNothing("rival")
-			s.haveDevices(1, pods...)
-			s.deletePods(pods...)
-			s.bound("rival")
-			s.gpusUsable(1)
+			s.gangBefore("rival", pods...)
 		})
 	}
 }
