@@ -11,9 +11,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Writes is how many writes of claims and bindings may be under way. More does not make an API server of a few
-// cores faster, and this many leave room in the queue of one flow (50 requests in each
-// of 6 queues, by the default FlowSchemas) for others of the same user.
+// Writes is how many writes of claims and bindings may be under way. It stays far below
+// what one flow may have queued (50 requests in each of 6 queues, as the priority levels
+// of the API server have it by default), and leaves room there for others of the same
+// user.
 const Writes = 64
 
 // slots are those of the process, whatever profiles and plugins it has.
