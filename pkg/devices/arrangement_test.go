@@ -63,7 +63,9 @@ func shown(world []*resourceapi.ResourceSlice) []string {
 func ledgerWith(taken ...structured.DeviceID) *Ledger {
 	state := emptyState()
 	state.AllocatedDevices.Insert(taken...)
-	return NewLedger(state, false)
+	ledger := NewLedger(false)
+	ledger.Start(state)
+	return ledger
 }
 
 func TestArrangementsGoFromWhatIsPublishedToWhatConsumesLeast(t *testing.T) {

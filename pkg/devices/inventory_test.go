@@ -145,7 +145,9 @@ func TestCount(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			total, free := NewInventory(tc.slices).Count("n1", NewLedger(state, false), tc.meant)
+			ledger := NewLedger(false)
+			ledger.Start(state)
+			total, free := NewInventory(tc.slices).Count("n1", ledger, tc.meant)
 			if total != tc.total || free != tc.free {
 				t.Errorf("got %d of %d devices free, want %d of %d", free, total, tc.free, tc.total)
 			}

@@ -3,16 +3,22 @@
 package devices
 
 import (
+	"maps"
+
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
 )
 
-// Ledger is the allocated state that one plan works on: what the cluster had
-// allocated when the plan began, and what the plan has taken since.
+// Ledger is the allocated state that a plan works on: what the cluster had
+// allocated when the plan began, and what the plan has taken since. One ledger serves
+// one plan after the other.
 //
 // It belongs to one goroutine.
 type Ledger struct {
+	// state stays the same object, and so do its maps: an allocator keeps them for as
+	// long as the pod that it has served is not bound, and there are thousands of those.
 	state *structured.AllocatedState
 	// sharing tells whether one device may serve several claims (consumable
 	// capacity). Without it a device with a share ID counts as taken whole.
@@ -23,14 +29,36 @@ type Ledger struct {
 	version int
 }
 
-// NewLedger returns a ledger that starts from the given state and owns it from
-// now on.
-func NewLedger(state *structured.AllocatedState, sharing bool) *Ledger {
-	l := &Ledger{state: state, sharing: sharing, shares: make(map[structured.DeviceID]int)}
-	for id := range state.AllocatedSharedDeviceIDs {
+// NewLedger returns a ledger in which nothing is allocated. Sharing tells whether one
+// device may serve several claims.
+func NewLedger(sharing bool) *Ledger {
+	return &Ledger{
+		state: &structured.AllocatedState{
+			AllocatedDevices:         sets.New[structured.DeviceID](),
+			AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+			AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
+		},
+		sharing: sharing,
+		shares:  make(map[structured.DeviceID]int),
+	}
+}
+
+// Start begins a plan: the ledger has what the state has, and owns the capacities in it
+// from now on. What was taken for the plan before is forgotten.
+func (l *Ledger) Start(state *structured.AllocatedState) {
+	l.version++
+	refill(l.state.AllocatedDevices, state.AllocatedDevices)
+	refill(l.state.AllocatedSharedDeviceIDs, state.AllocatedSharedDeviceIDs)
+	refill(l.state.AggregatedCapacity, state.AggregatedCapacity)
+	clear(l.shares)
+	for id := range l.state.AllocatedSharedDeviceIDs {
 		l.shares[id.GetDeviceID()]++
 	}
-	return l
+}
+
+func refill[M ~map[K]V, K comparable, V any](to, from M) {
+	clear(to)
+	maps.Copy(to, from)
 }
 
 // State is the current allocated state. The caller must not change it, and it

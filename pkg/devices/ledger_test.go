@@ -140,7 +140,8 @@ func TestLedger(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			state := emptyState()
-			ledger := NewLedger(state, tc.sharing)
+			ledger := NewLedger(tc.sharing)
+			ledger.Start(state)
 			for _, a := range tc.take {
 				ledger.Take(a)
 			}
@@ -159,7 +160,16 @@ func TestLedger(t *testing.T) {
 			if diff := cmp.Diff(want, contentsOf(ledger.State())); diff != "" {
 				t.Errorf("state (-want +got):\n%s", diff)
 			}
-			for what, l := range map[string]*Ledger{"the ledger": ledger, "one that starts from its state": NewLedger(ledger.State(), tc.sharing)} {
+			other := NewLedger(tc.sharing)
+			other.Take(allocation(result("q", "dev-0"), result("q", "dev-1", share("s9", map[string]string{"memory": "1Gi"}))))
+			other.Start(ledger.State())
+			if diff := cmp.Diff(want, contentsOf(other.State())); diff != "" {
+				t.Errorf("state of a ledger that starts anew from it (-want +got):\n%s", diff)
+			}
+			if other.Taken(deviceID("q", "dev-0")) || other.Taken(deviceID("q", "dev-1")) {
+				t.Error("a ledger that starts anew still has what the plan before has taken")
+			}
+			for what, l := range map[string]*Ledger{"the ledger": ledger, "one that starts from its state": other} {
 				if got := l.Taken(deviceID("p", "dev-0")); got != tc.taken {
 					t.Errorf("%s says that dev-0 is taken: got %v, want %v", what, got, tc.taken)
 				}
@@ -193,7 +203,7 @@ func TestReleaseUndoesTakeExactly(t *testing.T) {
 			}
 			return allocation(drawn...)
 		})
-		ledger := NewLedger(emptyState(), true)
+		ledger := NewLedger(true)
 		for range rapid.IntRange(0, 2).Draw(t, "allocations before the plan") {
 			ledger.Take(results.Draw(t, "before"))
 		}

@@ -101,7 +101,8 @@ func newDeviceCluster(tb testing.TB, nodes int) *deviceCluster {
 		}
 		slices, c.used = append(slices, slice), append(c.used, used)
 	}
-	c.inventory, c.ledger = devices.NewInventory(slices), devices.NewLedger(state, false)
+	c.inventory, c.ledger = devices.NewInventory(slices), devices.NewLedger(false)
+	c.ledger.Start(state)
 	return c
 }
 

@@ -115,7 +115,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 	}
 	book := newDeviceBook()
 	manager = bookedManager{SharedDRAManager: manager, book: book}
-	view := &planningManager{SharedDRAManager: manager}
+	view := &planningManager{SharedDRAManager: manager, ledger: devices.NewLedger(features.EnableDRAConsumableCapacity)}
 	inTree, err := newInTree(ctx, inTreeArgs, bookedHandle{Handle: handle, manager: manager}, features)
 	if err != nil {
 		return nil, err

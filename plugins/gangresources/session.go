@@ -75,8 +75,8 @@ func (p *Plugin) NewSession(ctx context.Context, budget int) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	ledger := devices.NewLedger(state, p.features.EnableDRAConsumableCapacity)
-	p.view.ledger = ledger
+	ledger := p.view.ledger
+	ledger.Start(state)
 	p.view.pending = make(map[types.UID]*pendingClaim)
 	p.view.signals = nil
 	return &Session{
