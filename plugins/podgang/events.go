@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
@@ -71,9 +72,7 @@ func (pl *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithH
 				QueueingHintFn: pl.hintFor(other.Name(), event.QueueingHintFn),
 			}
 			if event.PreQueueingHintFn != nil {
-				// It names the pods that use a claim; the leader may wait for another
-				// member's.
-				own.PreQueueingHintFn = allPods
+				own.PreQueueingHintFn = pl.withLeaders(event.PreQueueingHintFn)
 			}
 			all = append(all, own)
 		}
@@ -81,8 +80,29 @@ func (pl *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithH
 	return all, nil
 }
 
-func allPods(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
-	return fwk.PreQueueingHintResult{AllPods: true}, nil
+// withLeaders returns the hint that names the pods that another plugin's names, those
+// that use a claim, and the leaders of their gangs: a leader waits on behalf of all
+// members. Without it the queue would look at every pod that waits whenever a claim is
+// written.
+func (pl *Plugin) withLeaders(ask fwk.PreQueueingHintFn) fwk.PreQueueingHintFn {
+	return func(logger klog.Logger, oldObj, newObj any) (fwk.PreQueueingHintResult, error) {
+		result, err := ask(logger, oldObj, newObj)
+		if err != nil || result.AllPods {
+			return result, err
+		}
+		for _, name := range slices.Clone(result.Pods) {
+			pod := pl.getPod(name.Namespace, name.Name)
+			if pod == nil {
+				continue
+			}
+			if key, member := pl.index.GangOf(pod); member {
+				if leader := pl.waits.leader(key); leader != nil {
+					result.Pods = append(result.Pods, types.NamespacedName{Namespace: leader.Namespace, Name: leader.Name})
+				}
+			}
+		}
+		return result, nil
+	}
 }
 
 // hintFor returns the hint that asks another plugin's hint on behalf of a gang.

@@ -3,6 +3,7 @@
 package podgang
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -263,20 +267,45 @@ func TestOnlyTheLeaderOfAGangThatWaitsIsRetried(t *testing.T) {
 	}
 }
 
-// The scheduler narrows events of claims to the pods that use them; for gangs it must not.
+// With the feature gate SchedulerPreQueueingHints the queue asks only the pods that use a
+// claim which has changed. The leader waits for all members.
 func TestEventsOfClaimsReachTheLeaderWhoseverTheyAre(t *testing.T) {
 	g := newWaitingGang(t, lacksDevices)
-	claims := slices.DeleteFunc(slices.Clone(g.events), func(e fwk.ClusterEventWithHint) bool { return e.Event.Resource != fwk.ResourceClaim })
-	if len(claims) == 0 {
-		t.Fatal("no event of claims is registered")
+	_, pods, _ := lacksDevices.objects()
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	for _, pod := range pods {
+		must(t, store.Add(pod))
 	}
-	for _, event := range claims {
-		if event.PreQueueingHintFn == nil {
-			continue // asks every pod
-		}
-		result, err := event.PreQueueingHintFn(klog.Background(), nil, benchClaim("p1", 1))
-		if err != nil || !result.AllPods {
-			t.Errorf("a new claim of p1 is told to %v alone (%v)", result.Pods, err)
-		}
+	g.pl.pods = corelisters.NewPodLister(store)
+	name := func(pod string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: pod} }
+	for _, tc := range []struct {
+		name   string
+		theirs fwk.PreQueueingHintResult
+		err    error
+		want   []types.NamespacedName
+		all    bool
+	}{
+		{name: "another member's", theirs: fwk.PreQueueingHintResult{Pods: []types.NamespacedName{name("p1")}}, want: []types.NamespacedName{name("p1"), name("p0")}},
+		{name: "a pod that is gone", theirs: fwk.PreQueueingHintResult{Pods: []types.NamespacedName{name("gone")}}, want: []types.NamespacedName{name("gone")}},
+		{name: "nobody's", theirs: fwk.PreQueueingHintResult{}},
+		{name: "devices come free", theirs: fwk.PreQueueingHintResult{AllPods: true}, all: true},
+		{name: "an error", err: errors.New("no index"), want: nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := g.pl.withLeaders(func(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) { return tc.theirs, tc.err })(klog.Background(), nil, benchClaim("p1", 1))
+			if !errors.Is(err, tc.err) || got.AllPods != tc.all || !slices.Equal(got.Pods, tc.want) {
+				t.Errorf("got %+v (%v), want pods %v, all %t (%v)", got, err, tc.want, tc.all, tc.err)
+			}
+		})
+	}
+}
+
+func TestEventsOfClaimsAreNarrowed(t *testing.T) {
+	g := newWaitingGang(t, lacksDevices)
+	narrowed := slices.ContainsFunc(g.events, func(e fwk.ClusterEventWithHint) bool {
+		return e.Event.Resource == fwk.ResourceClaim && e.PreQueueingHintFn != nil
+	})
+	if !narrowed {
+		t.Error("every pod that waits is asked about every claim that is written")
 	}
 }

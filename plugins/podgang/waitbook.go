@@ -66,6 +66,13 @@ func (b *waitBook) clear(key gang.Key) {
 	delete(b.waits, key)
 }
 
+// leader returns the pod that waits on behalf of the gang, nil if the gang does not wait.
+func (b *waitBook) leader(key gang.Key) *v1.Pod {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waits[key].leader
+}
+
 // blockedBy returns the pods of the leader's gang that the plugin refused, none
 // if the pod is not the leader of a gang that waits.
 func (b *waitBook) blockedBy(key gang.Key, leader types.UID, plugin string) []*v1.Pod {
