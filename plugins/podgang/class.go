@@ -109,8 +109,7 @@ func classKey(group string, pod *v1.Pod, claimOf func(*v1.Pod, *v1.PodResourceCl
 		switch {
 		case source.PersistentVolumeClaim != nil, source.Ephemeral != nil, source.CSI != nil:
 			n.Alone = pod.UID
-		case source.ConfigMap != nil, source.Secret != nil, source.Projected != nil, source.EmptyDir != nil, source.DownwardAPI != nil, source.HostPath != nil, source.Image != nil:
-			// These can be had on any node.
+		case anywhere(&source):
 		default:
 			n.Volumes = append(n.Volumes, source)
 		}

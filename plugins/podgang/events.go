@@ -52,6 +52,7 @@ func (pl *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithH
 	}
 	pl.resources = resources
 	resources.SetMembership(pl.index.IsMember)
+	pl.screens.configure(profile.ListPlugins())
 
 	// Labels of nodes are where topology comes from.
 	all := []fwk.ClusterEventWithHint{{

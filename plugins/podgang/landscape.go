@@ -5,6 +5,7 @@ package podgang
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -28,9 +29,11 @@ type landscape struct {
 	slices string
 	// groupOf is the placement group that each slice tells, "" for none.
 	groupOf map[*resourceapi.ResourceSlice]string
-	// known are the nodes of the last snapshot, and generation is how often something
-	// has changed about them that decides how good a placement can be at best.
-	known      map[string]*v1.Node
+	// known are the nodes of the last snapshot, in its order, byName their indices in the
+	// order of their names, and generation is how often something has changed about them
+	// that decides how good a placement can be at best.
+	known      []*v1.Node
+	byName     []int
 	generation int64
 }
 
@@ -39,7 +42,7 @@ type landscape struct {
 const placementGroup = "azure.dra.net/placementGroupId"
 
 func newLandscape(args *config.PodGangArgs) *landscape {
-	return &landscape{index: topology.NewIndex(), ladders: laddersOf(args.Fabrics), model: modelOf(&args.Score), known: make(map[string]*v1.Node)}
+	return &landscape{index: topology.NewIndex(), ladders: laddersOf(args.Fabrics), model: modelOf(&args.Score)}
 }
 
 // laddersOf returns the fabrics of the arguments, and after them the built-in ones
@@ -71,26 +74,37 @@ func modelOf(args *config.Score) score.Model {
 // sync takes note of the nodes of a snapshot, once at the start of a plan.
 func (l *landscape) sync(nodes []fwk.NodeInfo) {
 	l.index.Sync(len(nodes), func(i int) *v1.Node { return nodes[i].Node() })
-	changed := len(nodes) != len(l.known)
-	for _, info := range nodes {
-		node := info.Node()
-		before := l.known[node.Name]
+	renamed := len(nodes) != len(l.known)
+	changed := renamed
+	if renamed {
+		l.known = make([]*v1.Node, len(nodes))
+	}
+	for i, info := range nodes {
+		before, node := l.known[i], info.Node()
 		if before == node {
 			continue
 		}
-		changed = changed || before == nil || !alike(before, node)
-		l.known[node.Name] = node
-	}
-	if !changed {
-		return
-	}
-	l.generation++
-	if len(l.known) > len(nodes) {
-		l.known = make(map[string]*v1.Node, len(nodes))
-		for _, info := range nodes {
-			l.known[info.Node().Name] = info.Node()
+		if before == nil || before.Name != node.Name {
+			renamed = true
 		}
+		changed = changed || renamed || !alike(before, node)
+		l.known[i] = node
 	}
+	if changed {
+		l.generation++
+	}
+	if renamed {
+		l.rename()
+	}
+}
+
+// rename sorts the nodes by name.
+func (l *landscape) rename() {
+	l.byName = l.byName[:0]
+	for i := range l.known {
+		l.byName = append(l.byName, i)
+	}
+	slices.SortFunc(l.byName, func(a, b int) int { return strings.Compare(l.known[a].Name, l.known[b].Name) })
 }
 
 // alike reports whether two versions of a node are the same to a gang on an empty

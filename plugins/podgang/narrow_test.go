@@ -45,7 +45,7 @@ func rackWorld(t *testing.T, racks ...string) *world {
 func TestRefusalNamesTheBestDomainAndCountsEveryNode(t *testing.T) {
 	w := rackWorld(t, "a", "b", "b", "b", "", "b", "b", "b", "b")
 	c := w.classes[0]
-	c.filtered[1] = nodeRefusal{"TaintToleration", "taint maintenance"}
+	c.answers = answers(len(w.nodes), map[int]nodeRefusal{1: {"TaintToleration", "taint maintenance"}})
 	c.full[2] = nodeRefusal{"NodeResourcesFit", "Insufficient cpu"}
 	b := w.pl.landscape.index.Level("rack").Of[1]
 	r := w.refusal(gang.Key{Namespace: "ns", Name: "g"}, &placement.Shortage{Scope: 0, Domain: b, Placed: 2, Wanted: 3, Alone: true})

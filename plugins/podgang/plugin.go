@@ -44,8 +44,9 @@ type Plugin struct {
 	joins *waitBook
 	// bindings knows the order of topology levels.
 	bindings *bindingBook
-	// landscape and bests are for the scheduling cycle's goroutine alone.
+	// landscape, screens and bests are for the scheduling cycle's goroutine alone.
 	landscape *landscape
+	screens   *screenBook
 	bests     *bests
 	// extras knows since when extras have been giving way to floors.
 	extras *extraBook
@@ -113,6 +114,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle, findResour
 		joins:           newWaitBook(),
 		bindings:        newBindingBook(own.TopologyLevels),
 		landscape:       newLandscape(own),
+		screens:         newScreenBook(),
 		bests:           newBests(),
 		pods:            pods,
 		priorityClasses: informers.Scheduling().V1().PriorityClasses().Lister(),

@@ -9,10 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/lru"
 
+	"github.com/podgang/podgang-scheduler/pkg/devices"
 	"github.com/podgang/podgang-scheduler/pkg/placement"
 	"github.com/podgang/podgang-scheduler/pkg/score"
+	"github.com/podgang/podgang-scheduler/plugins/gangresources"
 )
 
 // keptBests is how many gangs' best placements are remembered.
@@ -101,4 +104,23 @@ func (w *world) shape(p *placement.Problem) string {
 		parts = append(parts, c.required+" "+strings.Join(c.preferred, " "))
 	}
 	return strings.Join(parts, "\n")
+}
+
+// Align returns how near the accelerators of a placed member are to its NICs.
+func (w *world) Align(member int) float64 {
+	m := w.members[member]
+	return w.align(m.class.demand, m.pod, m.allocation, w.nodes[m.node].Node().Name)
+}
+
+func (w *world) align(d *demand, pod *v1.Pod, allocation *gangresources.Allocation, node string) float64 {
+	if d.accelerators == 0 || !d.rdma {
+		return 1
+	}
+	accelerators, nics := w.session.Loci(pod, allocation)
+	if len(accelerators) == 0 || len(nics) == 0 {
+		return 1
+	}
+	allAccelerators, allNICs := w.session.NodeLoci(node)
+	factors := devices.Alignment{SameNUMA: w.pl.args.Score.SameNUMA, CrossNUMA: w.pl.args.Score.CrossNUMA}
+	return factors.Rate(accelerators, nics, allAccelerators, allNICs)
 }

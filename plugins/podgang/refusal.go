@@ -98,10 +98,8 @@ func (w *world) blockers(shortage *placement.Shortage) blockers {
 		if !class.screened {
 			continue
 		}
-		for _, refusals := range []map[int]nodeRefusal{class.filtered, class.full} {
-			for _, refused := range refusals {
-				b.add(refused.plugin, class.pod)
-			}
+		for _, plugins := range class.refusing() {
+			b.add(plugins, class.pod)
 		}
 		if len(class.nodes) == 0 {
 			continue
@@ -115,6 +113,21 @@ func (w *world) blockers(shortage *placement.Shortage) blockers {
 		b.add(Name, w.classes[shortage.Class].pod)
 	}
 	return b
+}
+
+// refusing returns the plugins that have refused a node for the class, those with a part
+// in one refusal joined by commas.
+func (c *class) refusing() []string {
+	plugins := sets.New[string]()
+	for n := range c.answers {
+		if c.answers[n] != nil {
+			plugins.Insert(c.answers[n].Plugin())
+		}
+	}
+	for _, refused := range c.full {
+		plugins.Insert(refused.plugin)
+	}
+	return sets.List(plugins)
 }
 
 // reasons counts the nodes by what they lack; the counts add up to the size of
@@ -141,7 +154,7 @@ const hasRoom = "has room, and more is needed"
 
 // reasonOf says why the class cannot use a node, or that it can.
 func (w *world) reasonOf(c *class, n int) string {
-	if refused, ok := c.filtered[n]; ok {
+	if refused, ok := c.filtered(n); ok {
 		return refused.reason
 	}
 	if refused, ok := c.full[n]; ok {

@@ -115,6 +115,15 @@ func TestDeviceCounts(t *testing.T) {
 	}
 }
 
+// answers are those of filters that refuse some of the nodes.
+func answers(nodes int, refusals map[int]nodeRefusal) []*fwk.Status {
+	statuses := make([]*fwk.Status, nodes)
+	for n, refusal := range refusals {
+		statuses[n] = fwk.NewStatus(fwk.Unschedulable, refusal.reason).WithPlugin(refusal.plugin)
+	}
+	return statuses
+}
+
 func TestReasonsAddUpToTheCluster(t *testing.T) {
 	for _, tc := range []struct {
 		name           string
@@ -132,7 +141,7 @@ func TestReasonsAddUpToTheCluster(t *testing.T) {
 		},
 	} {
 		w := testWorld(tc.nodes, nil)
-		if got := w.reasons(&class{filtered: tc.filtered, full: tc.full}); got != tc.want {
+		if got := w.reasons(&class{answers: answers(tc.nodes, tc.filtered), full: tc.full}); got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}
 	}
@@ -150,7 +159,7 @@ func TestRefusal(t *testing.T) {
 		for _, c := range w.classes {
 			c.screened, c.nodes = true, []int{1, 2}
 		}
-		w.classes[0].filtered[0] = nodeRefusal{"TaintToleration", "taint maintenance"}
+		w.classes[0].answers = answers(3, map[int]nodeRefusal{0: {"TaintToleration", "taint maintenance"}})
 		w.classes[0].full[1] = nodeRefusal{"NodeResourcesFit", "Insufficient cpu"}
 		w.classes[1].full[1] = nodeRefusal{"NodeResourcesFit,NodePorts", "Too many pods"}
 		return w

@@ -107,10 +107,9 @@ func (r *room) requests(d *demand) []int64 {
 	return amounts
 }
 
-// stock returns what a node has left, and what it would have if it were empty.
-// Nominated is what the pods ask for that are on their way to it.
-func (r *room) stock(session *gangresources.Session, node fwk.NodeInfo, nominated []v1.ResourceList) (free, total []int64) {
-	free, total = make([]int64, len(r.columns)), make([]int64, len(r.columns))
+// stock works out what a node has left, and what it would have if it were empty, by
+// column. Nominated is what the pods ask for that are on their way to it.
+func (r *room) stock(session *gangresources.Session, node fwk.NodeInfo, nominated []v1.ResourceList, free, total []int64) {
 	for i, c := range r.columns {
 		if c.resource == "" {
 			total[i], free[i] = session.Supply(node.Node().Name, c.want)
@@ -134,7 +133,6 @@ func (r *room) stock(session *gangresources.Session, node fwk.NodeInfo, nominate
 		}
 		free[i] = max(0, total[i]-used)
 	}
-	return free, total
 }
 
 // extended returns how much there is of an extended resource that the node itself

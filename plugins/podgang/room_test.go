@@ -55,6 +55,12 @@ func TestRoomCountsWhatClassesAskFor(t *testing.T) {
 	}
 }
 
+func stockOf(r *room, info fwk.NodeInfo, nominated ...v1.ResourceList) (free, total []int64) {
+	free, total = make([]int64, len(r.columns)), make([]int64, len(r.columns))
+	r.stock(nil, info, nominated, free, total)
+	return free, total
+}
+
 func TestStockLeavesOutWhatIsTakenAndOnItsWay(t *testing.T) {
 	var r room
 	r.add(&demand{requests: amounts("cpu", "1", "example.com/x", "1")})
@@ -65,7 +71,7 @@ func TestStockLeavesOutWhatIsTakenAndOnItsWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free, total := r.stock(nil, info, []v1.ResourceList{requestsOf(coming.GetPod())})
+	free, total := stockOf(&r, info, requestsOf(coming.GetPod()))
 	if diff := cmp.Diff([]int64{8000, 4, 10}, total); diff != "" {
 		t.Errorf("of an empty node (-want +got):\n%s", diff)
 	}

@@ -116,7 +116,8 @@ func (w *world) outline(floors *placement.Problem, among sets.Set[string], goes 
 	for i, c := range w.classes {
 		p.Classes[i].Nodes = slices.DeleteFunc(slices.Clone(c.eligible), func(n int) bool {
 			// A cordon does not end because pods do.
-			return c.filtered[n].plugin == nodeunschedulable.Name || among != nil && !among.Has(w.nodes[n].Node().Name)
+			refused, _ := c.filtered(n)
+			return refused.plugin == nodeunschedulable.Name || among != nil && !among.Has(w.nodes[n].Node().Name)
 		})
 		slices.SortStableFunc(p.Classes[i].Nodes, func(a, b int) int { return cmp.Compare(leave[a], leave[b]) })
 	}

@@ -22,17 +22,18 @@ import (
 func crowdedWorld(t *testing.T, pod *v1.Pod, nodes []string) *world {
 	t.Helper()
 	w := testWorld(0, nil)
-	c := &class{pod: pod, demand: &demand{requests: pod.Spec.Containers[0].Resources.Requests}, filtered: map[int]nodeRefusal{}}
+	c := &class{pod: pod, demand: &demand{requests: pod.Spec.Containers[0].Resources.Requests}}
 	w.classes = []*class{c}
 	w.room.add(c.demand)
 	w.room.settle()
 	c.requests = w.room.requests(c.demand)
+	cordoned := make(map[int]nodeRefusal)
 	for n, words := range nodes {
 		info := framework.NewNodeInfo()
 		for i, word := range strings.Fields(words) {
 			kind, cpus, _ := strings.Cut(word, "-")
 			if kind == "cordoned" {
-				c.filtered[n] = nodeRefusal{plugin: nodeunschedulable.Name}
+				cordoned[n] = nodeRefusal{plugin: nodeunschedulable.Name}
 				continue
 			}
 			added, err := framework.NewPodInfo(testPod(fmt.Sprintf("%s-%d-%d", kind, n, i), requesting(0, map[v1.ResourceName]string{"cpu": cpus})))
@@ -47,9 +48,10 @@ func crowdedWorld(t *testing.T, pod *v1.Pod, nodes []string) *world {
 		})
 		w.nodes = append(w.nodes, info)
 		c.eligible = append(c.eligible, n)
-		free, total := w.room.stock(nil, info, nil)
+		free, total := stockOf(&w.room, info)
 		w.stock = append(w.stock, placement.Node{Free: free, Total: total})
 	}
+	c.answers = answers(len(nodes), cordoned)
 	return w
 }
 

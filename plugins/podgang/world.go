@@ -3,22 +3,15 @@
 package podgang
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"math"
-	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	resourcehelper "k8s.io/component-helpers/resource"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/podgang/podgang-scheduler/pkg/devices"
 	"github.com/podgang/podgang-scheduler/pkg/gang"
@@ -54,12 +47,15 @@ type world struct {
 	room  room
 	stock []placement.Node
 	used  map[int][]int64
+	// nominated is set for nodes to which pods are on their way.
+	nominated []bool
 	// daemons counts the stand-ins for daemon pods of ComputeDomains, by node.
 	daemons map[int]int
 	// sorts are answers of Session.Nature, by the text of what was asked.
 	sorts map[string]gangresources.Nature
-	// inventory tells versions of the cluster's nodes and devices apart.
-	inventory string
+	// devices tells versions of the cluster's devices apart, inventory of its nodes and
+	// devices.
+	devices, inventory string
 	// layout is where the members are to be relative to each other.
 	layout *layout
 
@@ -90,9 +86,11 @@ type class struct {
 	bound bool
 	// screened is set when the filters have been asked.
 	screened bool
-	// filtered holds the refusals before anything was placed, full the last
-	// refusals since, by node.
-	filtered, full map[int]nodeRefusal
+	// answers are those of the filters before anything was placed, by node; nil where the
+	// node may be tried.
+	answers []*fwk.Status
+	// full holds the last refusals since, by node.
+	full map[int]nodeRefusal
 }
 
 // nodeRefusal is why a class cannot use a node. Several plugins may have a part
@@ -127,6 +125,7 @@ func (pl *Plugin) newWorld(ctx context.Context) (*world, error) {
 	pl.landscape.sync(nodes)
 	pl.landscape.readSlices(generation, session.Slices())
 	return &world{
+		devices:   generation,
 		inventory: fmt.Sprintf("%d %s", pl.landscape.generation, generation),
 		pl:        pl,
 		ctx:       ctx,
@@ -169,7 +168,7 @@ func (w *world) classFor(group string, pod *v1.Pod) (*class, error) {
 func (w *world) newClass(group string, pod *v1.Pod, key string) *class {
 	c := &class{
 		index: len(w.classes), group: group, pod: pod, key: key,
-		filtered: make(map[int]nodeRefusal), full: make(map[int]nodeRefusal),
+		full: make(map[int]nodeRefusal),
 	}
 	w.classOf[key] = c
 	w.classes = append(w.classes, c)
@@ -206,94 +205,6 @@ func (w *world) claimSpec(pod *v1.Pod, entry *v1.PodResourceClaim) *resourceapi.
 		return &claim.Spec
 	}
 	return nil
-}
-
-// screen runs the profile's filters for the class on every node once.
-func (w *world) screen(ctx context.Context, c *class) error {
-	if c.screened {
-		return nil
-	}
-	c.screened = true
-	c.state = framework.NewCycleState()
-	gangresources.MarkPlanning(c.state)
-	result, status, narrowing := w.pl.handle.(profile).RunPreFilterPlugins(ctx, c.state, w.asker(c.pod))
-	narrowedBy := strings.Join(sets.List(narrowing), ",")
-	switch {
-	case status.IsSuccess():
-	case status.IsRejected():
-		c.refused = &nodeRefusal{plugin: cmp.Or(status.Plugin(), narrowedBy), reason: status.Message()}
-		return nil
-	default:
-		return status.AsError()
-	}
-	statuses := make([]*fwk.Status, len(w.nodes))
-	w.pl.handle.Parallelizer().Until(ctx, len(w.nodes), func(n int) {
-		if !result.AllNodes() && !result.NodeNames.Has(w.nodes[n].Node().Name) {
-			statuses[n] = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't satisfy plugin(s) "+narrowedBy).WithPlugin(narrowedBy)
-			return
-		}
-		statuses[n] = w.pl.handle.RunFilterPluginsWithNominatedPods(ctx, c.state, c.pod, w.nodes[n])
-		if statuses[n].IsSuccess() {
-			statuses[n] = admitsDomain(c.demand, w.nodes[n].Node())
-		}
-	}, Name)
-	for n, status := range statuses {
-		if wouldDo(c.pod, w.nodes[n].Node(), status) {
-			c.eligible = append(c.eligible, n)
-		}
-		switch {
-		case status.IsSuccess():
-			c.nodes = append(c.nodes, n)
-		case status.IsRejected() && interacts(c.pod) && dependsOnPods(status.Plugin()):
-			// Once others of the gang are placed, the node may do.
-			c.nodes = append(c.nodes, n)
-		case status.IsRejected():
-			c.filtered[n] = nodeRefusal{plugin: status.Plugin(), reason: status.Message()}
-		default:
-			return status.AsError()
-		}
-	}
-	w.order(c)
-	return nil
-}
-
-// order sorts the nodes of a class: members that need devices go where fewest
-// are free, so that large holes stay whole; members that need none go where
-// there are none to waste.
-func (w *world) order(c *class) {
-	deviceClass := w.firstDeviceClass(c.pod)
-	ranks := make(map[int]int, len(c.nodes))
-	for _, n := range c.nodes {
-		name := w.nodes[n].Node().Name
-		if deviceClass != "" {
-			_, ranks[n] = w.session.Devices(name, deviceClass)
-		} else if w.session.Publishes(name) {
-			ranks[n] = 1
-		}
-	}
-	slices.SortFunc(c.nodes, func(a, b int) int {
-		return cmp.Or(cmp.Compare(ranks[a], ranks[b]), cmp.Compare(w.nodes[a].Node().Name, w.nodes[b].Node().Name))
-	})
-}
-
-// firstDeviceClass returns the DeviceClass of the first request of a pod, "" if
-// it has no claim that still asks for devices.
-func (w *world) firstDeviceClass(pod *v1.Pod) string {
-	for i := range pod.Spec.ResourceClaims {
-		spec := w.claimSpec(pod, &pod.Spec.ResourceClaims[i])
-		if spec == nil {
-			continue
-		}
-		for _, request := range spec.Devices.Requests {
-			switch {
-			case request.Exactly != nil:
-				return request.Exactly.DeviceClassName
-			case len(request.FirstAvailable) > 0:
-				return request.FirstAvailable[0].DeviceClassName
-			}
-		}
-	}
-	return ""
 }
 
 // weight tells how hard a pod is to place: one with claims is harder than one
@@ -375,67 +286,6 @@ func (w *world) remove(node fwk.NodeInfo, info fwk.PodInfo) {
 	}
 }
 
-// take notes that a pod with these requests is on a node, or with -1 that it is not
-// any more.
-func (w *world) take(n int, requests []int64, times int64) {
-	used := w.used[n]
-	if used == nil {
-		used = make([]int64, len(requests))
-		w.used[n] = used
-	}
-	for i, amount := range requests {
-		used[i] += amount * times
-	}
-}
-
-// Count returns how many pods of a class a node can take beside those placed on it,
-// at most.
-func (w *world) Count(class, n int) int {
-	c, used := w.classes[class], w.used[n]
-	count := unlimited
-	if c.demand.most > 0 {
-		count = int64(c.demand.most)
-	}
-	for i, amount := range c.requests {
-		if amount == 0 {
-			continue
-		}
-		left := w.stock[n].Free[i]
-		if used != nil {
-			left -= used[i]
-		}
-		count = min(count, max(0, left/amount))
-	}
-	for _, choice := range c.demand.choices {
-		all := int64(0)
-		for i := range choice {
-			_, free := w.session.Supply(w.nodes[n].Node().Name, choice[i].want)
-			all += free / choice[i].count
-		}
-		count = min(count, all)
-	}
-	return int(min(count, math.MaxInt32))
-}
-
-// Align returns how near the accelerators of a placed member are to its NICs.
-func (w *world) Align(member int) float64 {
-	m := w.members[member]
-	return w.align(m.class.demand, m.pod, m.allocation, w.nodes[m.node].Node().Name)
-}
-
-func (w *world) align(d *demand, pod *v1.Pod, allocation *gangresources.Allocation, node string) float64 {
-	if d.accelerators == 0 || !d.rdma {
-		return 1
-	}
-	accelerators, nics := w.session.Loci(pod, allocation)
-	if len(accelerators) == 0 || len(nics) == 0 {
-		return 1
-	}
-	allAccelerators, allNICs := w.session.NodeLoci(node)
-	factors := devices.Alignment{SameNUMA: w.pl.args.Score.SameNUMA, CrossNUMA: w.pl.args.Score.CrossNUMA}
-	return factors.Rate(accelerators, nics, allAccelerators, allNICs)
-}
-
 // Nature and ClassOfResource tell what requests get; the first is remembered for the
 // plan.
 func (w *world) Nature(want gangresources.Want) gangresources.Nature {
@@ -450,57 +300,6 @@ func (w *world) Nature(want gangresources.Want) gangresources.Nature {
 
 func (w *world) ClassOfResource(name v1.ResourceName) string {
 	return w.session.ClassOfResource(name)
-}
-
-// measure reads what the classes ask for and what the nodes have of it.
-func (w *world) measure() {
-	for _, c := range w.classes {
-		if c.demand == nil {
-			claimOf := w.claim
-			if c.bound {
-				claimOf = w.claimUnallocated
-			}
-			c.demand = demandOf(w.pl.args, c.pod, w, claimOf)
-		}
-		w.room.add(c.demand)
-		if c.demand.hasDomain() {
-			w.room.addList(w.pl.args.ComputeDomains.DaemonRequests)
-		}
-	}
-	w.room.settle()
-	for _, c := range w.classes {
-		c.requests = w.room.requests(c.demand)
-		if c.demand.hasDomain() && c.demand.channel == "" {
-			addAmounts(c.requests, w.room.daemon(w.pl.args.ComputeDomains.DaemonRequests))
-		}
-	}
-}
-
-// takeStock counts what the nodes have. The columns of the room must not change any
-// more.
-func (w *world) takeStock() {
-	priority := int32(math.MinInt32)
-	for _, m := range w.members {
-		priority = max(priority, corev1helpers.PodPriority(m.pod))
-	}
-	domains := make(map[string]bool)
-	for _, c := range w.classes {
-		domains[c.demand.domainUID] = true
-	}
-	w.stock = make([]placement.Node, len(w.nodes))
-	for n, node := range w.nodes {
-		var nominated []v1.ResourceList
-		for _, info := range w.pl.handle.NominatedPodsForNode(node.Node().Name) {
-			if corev1helpers.PodPriority(info.GetPod()) >= priority {
-				nominated = append(nominated, requestsOf(info.GetPod()))
-			}
-		}
-		w.stock[n].Free, w.stock[n].Total = w.room.stock(w.session, node, nominated)
-		if uid := node.Node().Labels[labelComputeDomain]; uid != "" && domains[uid] {
-			// Its daemon is there already.
-			addAmounts(w.stock[n].Free, w.room.daemon(w.pl.args.ComputeDomains.DaemonRequests))
-		}
-	}
 }
 
 // refuse notes why a member does not fit on a node. Anything but a refusal ends
