@@ -126,6 +126,17 @@ func (inv *Inventory) Count(node string, ledger *Ledger, meant Selector) (total,
 	return total, free
 }
 
+// Version changes whenever something changes about what the ledger has of a pool that
+// the node publishes by name: what Count returns is the same while it, the inventory and
+// the selector are.
+func (inv *Inventory) Version(node string, ledger *Ledger) int {
+	version := 0
+	for _, id := range inv.poolsOfNode[node] {
+		version = max(version, ledger.changed[id])
+	}
+	return version
+}
+
 // Usable counts the meant devices of a world that nobody holds whole, and stops at
 // enough. A device that serves several claims counts as enough. Generations, nodes
 // and counters are not looked at, so that there are not more than Usable returns.

@@ -3,11 +3,13 @@
 package devices
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
+	"pgregory.net/rapid"
 )
 
 func TestWorld(t *testing.T) {
@@ -162,4 +164,55 @@ func TestPublishes(t *testing.T) {
 			t.Errorf("node %q publishes devices by name: got %v, want %v", node, got, want)
 		}
 	}
+}
+
+// Whoever remembers a count with the version of the node has the right one, whatever
+// plans take, withdraw and start from.
+func TestCountsStayTheSameWhileTheVersionDoes(t *testing.T) {
+	inventory := NewInventory([]*resourceapi.ResourceSlice{
+		slice("a", "p1", 3, onNode("n1")), slice("b", "p2", 3, onNode("n1")), slice("c", "p3", 3, onNode("n2")),
+	})
+	all := func(s *resourceapi.ResourceSlice) []bool { return slices.Repeat([]bool{true}, len(s.Spec.Devices)) }
+	rapid.Check(t, func(t *rapid.T) {
+		serial := 0
+		allocations := rapid.Custom(func(t *rapid.T) *resourceapi.AllocationResult {
+			serial++
+			pool, device := rapid.SampledFrom([]string{"p1", "p2", "p3"}).Draw(t, "pool"), rapid.SampledFrom([]string{"dev-0", "dev-1", "dev-2"}).Draw(t, "device")
+			if rapid.Bool().Draw(t, "share") {
+				return allocation(result(pool, device, share(fmt.Sprintf("s%d", serial), map[string]string{"memory": "1Gi"})))
+			}
+			return allocation(result(pool, device))
+		})
+		ledger := NewLedger(true)
+		var taken []*resourceapi.AllocationResult
+		type known struct{ version, free int }
+		remembered := make(map[string]known)
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			switch rapid.SampledFrom([]string{"start", "take", "release"}).Draw(t, "what") {
+			case "start":
+				before := NewLedger(true)
+				for range rapid.IntRange(0, 3).Draw(t, "allocated") {
+					before.Take(allocations.Draw(t, "before"))
+				}
+				ledger.Start(before.State())
+				taken = nil
+			case "take":
+				taken = append(taken, allocations.Draw(t, "taken"))
+				ledger.Take(taken[len(taken)-1])
+			case "release":
+				if len(taken) > 0 {
+					ledger.Release(taken[len(taken)-1])
+					taken = taken[:len(taken)-1]
+				}
+			}
+			for _, node := range []string{"n1", "n2"} {
+				version := inventory.Version(node, ledger)
+				_, free := inventory.Count(node, ledger, all)
+				if k, ok := remembered[node]; ok && k.version == version && k.free != free {
+					t.Fatalf("%d devices of %s are free, and %d were at the same version", free, node, k.free)
+				}
+				remembered[node] = known{version, free}
+			}
+		}
+	})
 }

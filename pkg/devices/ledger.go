@@ -25,8 +25,10 @@ type Ledger struct {
 	sharing bool
 	// shares counts the shares of each device that are allocated.
 	shares map[structured.DeviceID]int
-	// version counts the changes.
+	// version counts the changes, and changed is the version of the last change to a
+	// device of each pool.
 	version int
+	changed map[poolID]int
 }
 
 // NewLedger returns a ledger in which nothing is allocated. Sharing tells whether one
@@ -40,6 +42,7 @@ func NewLedger(sharing bool) *Ledger {
 		},
 		sharing: sharing,
 		shares:  make(map[structured.DeviceID]int),
+		changed: make(map[poolID]int),
 	}
 }
 
@@ -47,18 +50,41 @@ func NewLedger(sharing bool) *Ledger {
 // from now on. What was taken for the plan before is forgotten.
 func (l *Ledger) Start(state *structured.AllocatedState) {
 	l.version++
-	refill(l.state.AllocatedDevices, state.AllocatedDevices)
-	refill(l.state.AllocatedSharedDeviceIDs, state.AllocatedSharedDeviceIDs)
-	refill(l.state.AggregatedCapacity, state.AggregatedCapacity)
+	renew(l.state.AllocatedDevices, state.AllocatedDevices, l.touch)
+	renew(l.state.AllocatedSharedDeviceIDs, state.AllocatedSharedDeviceIDs, func(id structured.SharedDeviceID) { l.touch(id.GetDeviceID()) })
+	// Capacities are few, and not to be compared by key.
+	for _, capacities := range []structured.ConsumedCapacityCollection{l.state.AggregatedCapacity, state.AggregatedCapacity} {
+		for id := range capacities {
+			l.touch(id)
+		}
+	}
+	clear(l.state.AggregatedCapacity)
+	maps.Copy(l.state.AggregatedCapacity, state.AggregatedCapacity)
 	clear(l.shares)
 	for id := range l.state.AllocatedSharedDeviceIDs {
 		l.shares[id.GetDeviceID()]++
 	}
 }
 
-func refill[M ~map[K]V, K comparable, V any](to, from M) {
-	clear(to)
-	maps.Copy(to, from)
+// renew makes one set equal to another, and tells what differed.
+func renew[K comparable](set, other sets.Set[K], differs func(K)) {
+	for id := range set {
+		if !other.Has(id) {
+			set.Delete(id)
+			differs(id)
+		}
+	}
+	for id := range other {
+		if !set.Has(id) {
+			set.Insert(id)
+			differs(id)
+		}
+	}
+}
+
+// touch notes that something has changed about a device.
+func (l *Ledger) touch(id structured.DeviceID) {
+	l.changed[poolID{driver: id.Driver.String(), pool: id.Pool.String()}] = l.version
 }
 
 // State is the current allocated state. The caller must not change it, and it
@@ -66,9 +92,6 @@ func refill[M ~map[K]V, K comparable, V any](to, from M) {
 func (l *Ledger) State() *structured.AllocatedState {
 	return l.state
 }
-
-// Version changes whenever what is allocated does.
-func (l *Ledger) Version() int { return l.version }
 
 // Taken reports whether the whole device, a share or capacity of it, is allocated.
 func (l *Ledger) Taken(id structured.DeviceID) bool {
@@ -120,6 +143,7 @@ func (l *Ledger) each(
 			continue
 		}
 		id := structured.MakeDeviceID(result.Driver, result.Pool, result.Device)
+		l.touch(id)
 		if !l.sharing || result.ShareID == nil {
 			whole(id)
 			continue

@@ -51,6 +51,8 @@ type Plugin struct {
 	// published is what the last session has read of devices. It belongs to the
 	// goroutine of the scheduling cycle.
 	published *published
+	// counts is what sessions have counted. It belongs to the same goroutine.
+	counts countBook
 	// hints tell where devices are attached that do not say it.
 	hints devices.Hints
 	// chooser tells which devices a pod should get.

@@ -45,8 +45,11 @@ func (s *Session) Slices() []*resourceapi.ResourceSlice { return s.published.sli
 
 // Generation tells versions of the ResourceSlices and DeviceClasses apart: while it is
 // the same, so are they. It is of use within one process.
-func (s *Session) Generation() (string, error) {
-	classes, err := s.plugin.manager.DeviceClasses().List()
+func (s *Session) Generation() string { return s.generation }
+
+// generationOf returns the generation of what is published.
+func (p *Plugin) generationOf(published *published) (string, error) {
+	classes, err := p.manager.DeviceClasses().List()
 	if err != nil {
 		return "", fmt.Errorf("list DeviceClasses: %w", err)
 	}
@@ -56,7 +59,7 @@ func (s *Session) Generation() (string, error) {
 	}
 	var sum uint64
 	for _, class := range classes {
-		sum += maphash.Comparable(s.plugin.seed, version{class.UID, class.ResourceVersion})
+		sum += maphash.Comparable(p.seed, version{class.UID, class.ResourceVersion})
 	}
-	return fmt.Sprintf("%d %x", s.published.generation, sum), nil
+	return fmt.Sprintf("%d %x", published.generation, sum), nil
 }

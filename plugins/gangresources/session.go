@@ -33,15 +33,14 @@ type Session struct {
 	// published is what is published of devices, inventory the index of it.
 	published *published
 	inventory *devices.Inventory
-	ledger    *devices.Ledger
-	group     *sharedState
+	// generation is that of the slices and classes.
+	generation string
+	ledger     *devices.Ledger
+	group      *sharedState
 	// users counts the members placed so far that use each claim.
 	users map[types.UID]int
-	// counts remembers what was counted.
-	counts map[countKey]count
-	// common is how many devices of a sort there are that are not tied to one node, by
-	// Want.key.
-	common map[string]int
+	// tallies count the devices of each sort, by Want.key.
+	tallies map[string]*Tally
 	// onNode lists the allocations on each node, in the order in which they were made.
 	onNode map[string][]*Allocation
 	// limit bounds the search for devices.
@@ -75,21 +74,25 @@ func (p *Plugin) NewSession(ctx context.Context, budget int) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	generation, err := p.generationOf(published)
+	if err != nil {
+		return nil, err
+	}
 	ledger := p.view.ledger
 	ledger.Start(state)
 	p.view.pending = make(map[types.UID]*pendingClaim)
 	p.view.signals = nil
 	return &Session{
-		plugin:    p,
-		published: published,
-		inventory: published.inventory,
-		ledger:    ledger,
-		group:     &sharedState{cycle: framework.NewCycleState()},
-		users:     make(map[types.UID]int),
-		counts:    make(map[countKey]count),
-		common:    make(map[string]int),
-		onNode:    make(map[string][]*Allocation),
-		limit:     newSearchLimit(budget, p.filterTimeout),
+		plugin:     p,
+		published:  published,
+		generation: generation,
+		inventory:  published.inventory,
+		ledger:     ledger,
+		group:      &sharedState{cycle: framework.NewCycleState()},
+		users:      make(map[types.UID]int),
+		tallies:    make(map[string]*Tally),
+		onNode:     make(map[string][]*Allocation),
+		limit:      newSearchLimit(budget, p.filterTimeout),
 	}, nil
 }
 
@@ -112,11 +115,7 @@ func (p *Plugin) gatherAllocatedState(ctx context.Context) (*structured.Allocate
 // them are free, the session's own choices taken into account. A class that does
 // not exist has none.
 func (s *Session) Devices(node, class string) (total, free int) {
-	deviceClass, err := s.plugin.manager.DeviceClasses().Get(class)
-	if err != nil {
-		return 0, 0
-	}
-	counted := s.count(node, deviceClass, Want{Class: class})
+	counted := s.Tally(Want{Class: class}).count(node)
 	return counted.total, counted.free
 }
 

@@ -24,38 +24,25 @@ type Want struct {
 const plenty = 1 << 20
 
 // Supply returns how many devices of a sort a node has, and how many of them can be
-// had now. Neither is too low: of devices that share counters each is counted, one
-// that several claims may share counts as plenty, and those of pools that are not
-// tied to one node count for every node.
+// had now, as Tally.Supply does.
 func (s *Session) Supply(node string, want Want) (total, free int64) {
-	class, err := s.plugin.manager.DeviceClasses().Get(want.Class)
-	if err != nil {
-		return 0, 0
-	}
-	key := want.key()
-	common, known := s.common[key]
-	if !known {
-		var shareable bool
-		common = s.inventory.Shared(s.meant(class, want, &shareable))
-		if shareable {
-			common = plenty
-		}
-		s.common[key] = common
-	}
-	counted := s.count(node, class, want)
-	if counted.shareable || common == plenty {
-		return plenty, plenty
-	}
-	return int64(counted.total + common), int64(counted.free + common)
+	return s.Tally(want).Supply(node)
 }
 
-// countKey names a sort of device on a node.
-type countKey struct {
-	node, want string
+// Tally counts the devices of one sort for a session.
+type Tally struct {
+	session *Session
+	// class is nil when there is no such class: then nothing is counted.
+	class *resourceapi.DeviceClass
+	want  Want
+	// common is how many devices of the sort there are that are not tied to one node.
+	common int
+	// counts is what is known of each node. It is the plugin's.
+	counts map[string]count
 }
 
 // count is the number of devices of a sort that a node publishes by name, as it was at a
-// version of the ledger.
+// version of the node's pools.
 type count struct {
 	total, free int
 	// shareable is set when several claims may share one of them.
@@ -63,16 +50,80 @@ type count struct {
 	at        int
 }
 
-// count counts the devices of a sort on a node, once for each version of the ledger.
-func (s *Session) count(node string, class *resourceapi.DeviceClass, want Want) count {
-	key := countKey{node: node, want: want.key()}
-	if known, ok := s.counts[key]; ok && known.at == s.ledger.Version() {
+// Tally returns the count of a sort of devices.
+func (s *Session) Tally(want Want) *Tally {
+	key := want.key()
+	if known := s.tallies[key]; known != nil {
 		return known
 	}
-	c := count{at: s.ledger.Version()}
-	c.total, c.free = s.inventory.Count(node, s.ledger, s.meant(class, want, &c.shareable))
-	s.counts[key] = c
+	t := &Tally{session: s, want: want}
+	s.tallies[key] = t
+	class, err := s.plugin.manager.DeviceClasses().Get(want.Class)
+	if err != nil {
+		return t
+	}
+	t.class = class
+	var shareable bool
+	t.common = s.inventory.Shared(s.meant(class, want, &shareable))
+	if shareable {
+		t.common = plenty
+	}
+	t.counts = s.plugin.counts.of(s.generation, key)
+	return t
+}
+
+// Supply returns how many devices of the sort a node has, and how many of them can be
+// had now. Neither is too low: of devices that share counters each is counted, one
+// that several claims may share counts as plenty, and those of pools that are not
+// tied to one node count for every node.
+func (t *Tally) Supply(node string) (total, free int64) {
+	if t.class == nil {
+		return 0, 0
+	}
+	counted := t.count(node)
+	if counted.shareable || t.common == plenty {
+		return plenty, plenty
+	}
+	return int64(counted.total + t.common), int64(counted.free + t.common)
+}
+
+// count counts the devices that a node publishes by name, again when something has
+// changed about its pools.
+func (t *Tally) count(node string) count {
+	if t.class == nil {
+		return count{}
+	}
+	s := t.session
+	version := s.inventory.Version(node, s.ledger)
+	if known, ok := t.counts[node]; ok && known.at == version {
+		return known
+	}
+	c := count{at: version}
+	c.total, c.free = s.inventory.Count(node, s.ledger, s.meant(t.class, t.want, &c.shareable))
+	t.counts[node] = c
 	return c
+}
+
+// maxCounts is how many sorts of devices are remembered.
+const maxCounts = 64
+
+// countBook remembers from one session to the next how many devices of each sort nodes
+// have. It belongs to the goroutine of the scheduling cycle.
+type countBook struct {
+	// generation is that of the session (Session.Generation).
+	generation string
+	bySort     map[string]map[string]count
+}
+
+// of returns what is known of the nodes for a sort of devices, by name of the node.
+func (b *countBook) of(generation, sort string) map[string]count {
+	if b.generation != generation || b.bySort[sort] == nil && len(b.bySort) >= maxCounts {
+		b.generation, b.bySort = generation, make(map[string]map[string]count)
+	}
+	if b.bySort[sort] == nil {
+		b.bySort[sort] = make(map[string]count)
+	}
+	return b.bySort[sort]
 }
 
 // meant selects the devices of a sort, and notes whether several claims may share one.

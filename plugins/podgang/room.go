@@ -22,6 +22,8 @@ type column struct {
 	// resource is a resource of nodes; empty for devices.
 	resource v1.ResourceName
 	want     gangresources.Want
+	// tally counts the devices; those that stand for the resource, if there are any.
+	tally *gangresources.Tally
 }
 
 // equal reports whether both are the same resource.
@@ -107,12 +109,26 @@ func (r *room) requests(d *demand) []int64 {
 	return amounts
 }
 
+// count has a session count the devices of the columns.
+func (r *room) count(session *gangresources.Session) {
+	for i := range r.columns {
+		c := &r.columns[i]
+		want := c.want
+		if c.resource != "" {
+			want.Class = session.ClassOfResource(c.resource)
+		}
+		if c.resource == "" || want.Class != "" {
+			c.tally = session.Tally(want)
+		}
+	}
+}
+
 // stock works out what a node has left, and what it would have if it were empty, by
 // column. Nominated is what the pods ask for that are on their way to it.
-func (r *room) stock(session *gangresources.Session, node fwk.NodeInfo, nominated []v1.ResourceList, free, total []int64) {
+func (r *room) stock(node fwk.NodeInfo, nominated []v1.ResourceList, free, total []int64) {
 	for i, c := range r.columns {
 		if c.resource == "" {
-			total[i], free[i] = session.Supply(node.Node().Name, c.want)
+			total[i], free[i] = c.tally.Supply(node.Node().Name)
 			continue
 		}
 		total[i] = amountOf(node.GetAllocatable(), c.resource)
@@ -124,7 +140,7 @@ func (r *room) stock(session *gangresources.Session, node fwk.NodeInfo, nominate
 		case total[i] == 0:
 			if _, known := node.GetAllocatable().GetScalarResources()[c.resource]; !known && isScalar(c.resource) {
 				// Devices stand for it, or nobody counts it.
-				total[i], free[i] = r.extended(session, node.Node().Name, c.resource)
+				total[i], free[i] = c.extended(node.Node().Name)
 				continue
 			}
 		}
@@ -137,11 +153,11 @@ func (r *room) stock(session *gangresources.Session, node fwk.NodeInfo, nominate
 
 // extended returns how much there is of an extended resource that the node itself
 // does not have.
-func (r *room) extended(session *gangresources.Session, node string, name v1.ResourceName) (total, free int64) {
-	if class := session.ClassOfResource(name); class != "" {
-		return session.Supply(node, gangresources.Want{Class: class})
+func (c *column) extended(node string) (total, free int64) {
+	if c.tally == nil {
+		return unlimited, unlimited
 	}
-	return unlimited, unlimited
+	return c.tally.Supply(node)
 }
 
 func isScalar(name v1.ResourceName) bool {

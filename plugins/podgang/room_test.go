@@ -57,7 +57,7 @@ func TestRoomCountsWhatClassesAskFor(t *testing.T) {
 
 func stockOf(r *room, info fwk.NodeInfo, nominated ...v1.ResourceList) (free, total []int64) {
 	free, total = make([]int64, len(r.columns)), make([]int64, len(r.columns))
-	r.stock(nil, info, nominated, free, total)
+	r.stock(info, nominated, free, total)
 	return free, total
 }
 

@@ -51,6 +51,7 @@ func (w *world) takeStock() {
 	w.stock = make([]placement.Node, len(w.nodes))
 	w.nominated = make([]bool, len(w.nodes))
 	columns := len(w.room.columns)
+	w.room.count(w.session)
 	amounts := make([]int64, 2*columns*len(w.nodes))
 	for n, node := range w.nodes {
 		var nominated []v1.ResourceList
@@ -62,7 +63,7 @@ func (w *world) takeStock() {
 		}
 		at := 2 * columns * n
 		w.stock[n].Free, w.stock[n].Total = amounts[at:at+columns:at+columns], amounts[at+columns:at+2*columns:at+2*columns]
-		w.room.stock(w.session, node, nominated, w.stock[n].Free, w.stock[n].Total)
+		w.room.stock(node, nominated, w.stock[n].Free, w.stock[n].Total)
 		if len(domains) > 0 && domains[node.Node().Labels[labelComputeDomain]] {
 			// Its daemon is there already.
 			addAmounts(w.stock[n].Free, w.room.daemon(w.pl.args.ComputeDomains.DaemonRequests))

@@ -118,10 +118,7 @@ func (pl *Plugin) newWorld(ctx context.Context) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	generation, err := session.Generation()
-	if err != nil {
-		return nil, err
-	}
+	generation := session.Generation()
 	pl.landscape.sync(nodes)
 	pl.landscape.readSlices(generation, session.Slices())
 	return &world{
