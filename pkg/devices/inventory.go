@@ -3,6 +3,8 @@
 package devices
 
 import (
+	"hash/maphash"
+
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
@@ -25,7 +27,21 @@ type Inventory struct {
 	// ids are the names of the devices of each slice, in their order: to make them
 	// takes longer than all else that is asked of a device.
 	ids map[*resourceapi.ResourceSlice][]structured.DeviceID
+	// generation counts the indices that were made, one after the other; published has the
+	// generation at which the slices of a node's pools came to be what they are.
+	generation int
+	published  map[string]edition
 }
+
+// edition is what slices of a node there have been since a generation. Sum is made of
+// their addresses.
+type edition struct {
+	since int
+	sum   uint64
+}
+
+// seed is for sums of addresses.
+var seed = maphash.MakeSeed()
 
 // NewInventory indexes the given slices. The slices are not copied and must not
 // change afterwards.
@@ -36,11 +52,12 @@ func NewInventory(slices []*resourceapi.ResourceSlice) *Inventory {
 // With returns the index of other slices. What is known of those that both have is
 // used again.
 func (inv *Inventory) With(slices []*resourceapi.ResourceSlice) *Inventory {
-	known := inv.ids
+	before := inv
 	inv = &Inventory{
 		pools:       make(map[poolID][]*resourceapi.ResourceSlice, len(slices)),
-		poolsOfNode: make(map[string][]poolID),
+		poolsOfNode: make(map[string][]poolID, len(before.poolsOfNode)),
 		ids:         make(map[*resourceapi.ResourceSlice][]structured.DeviceID, len(slices)),
+		generation:  before.generation + 1,
 	}
 	type nodePool struct {
 		node string
@@ -50,7 +67,7 @@ func (inv *Inventory) With(slices []*resourceapi.ResourceSlice) *Inventory {
 	for _, slice := range slices {
 		id := poolOf(slice)
 		inv.pools[id] = append(inv.pools[id], slice)
-		ids, same := known[slice]
+		ids, same := before.ids[slice]
 		if !same {
 			ids = make([]structured.DeviceID, len(slice.Spec.Devices))
 			for i := range ids {
@@ -73,7 +90,25 @@ func (inv *Inventory) With(slices []*resourceapi.ResourceSlice) *Inventory {
 			inv.poolsOfNode[node] = append(inv.poolsOfNode[node], id)
 		}
 	}
+	inv.edit(before)
 	return inv
+}
+
+// edit notes of which nodes the slices differ from those of the index before.
+func (inv *Inventory) edit(before *Inventory) {
+	inv.published = make(map[string]edition, len(inv.poolsOfNode))
+	for node, pools := range inv.poolsOfNode {
+		e := edition{since: inv.generation}
+		for _, pool := range pools {
+			for _, slice := range inv.pools[pool] {
+				e.sum += maphash.Comparable(seed, slice) // in any order
+			}
+		}
+		if known, ok := before.published[node]; ok && known.sum == e.sum {
+			e.since = known.since
+		}
+		inv.published[node] = e
+	}
 }
 
 // World returns the slices that an allocation on the node needs to see: every
@@ -126,13 +161,18 @@ func (inv *Inventory) Count(node string, ledger *Ledger, meant Selector) (total,
 	return total, free
 }
 
-// Version changes whenever something changes about what the ledger has of a pool that
-// the node publishes by name: what Count returns is the same while it, the inventory and
-// the selector are.
-func (inv *Inventory) Version(node string, ledger *Ledger) int {
-	version := 0
+// Version tells apart what Count returns for a node: while it is the same, so is that, for
+// one ledger, one selector, and indices that were made one from the other.
+type Version struct {
+	slices, ledger int
+}
+
+// Version changes whenever the slices of a pool change that the node publishes by name,
+// or something about what the ledger has of it.
+func (inv *Inventory) Version(node string, ledger *Ledger) Version {
+	version := Version{slices: inv.published[node].since}
 	for _, id := range inv.poolsOfNode[node] {
-		version = max(version, ledger.changed[id])
+		version.ledger = max(version.ledger, ledger.changed[id])
 	}
 	return version
 }

@@ -169,9 +169,9 @@ func TestPublishes(t *testing.T) {
 // Whoever remembers a count with the version of the node has the right one, whatever
 // plans take, withdraw and start from.
 func TestCountsStayTheSameWhileTheVersionDoes(t *testing.T) {
-	inventory := NewInventory([]*resourceapi.ResourceSlice{
+	published := []*resourceapi.ResourceSlice{
 		slice("a", "p1", 3, onNode("n1")), slice("b", "p2", 3, onNode("n1")), slice("c", "p3", 3, onNode("n2")),
-	})
+	}
 	all := func(s *resourceapi.ResourceSlice) []bool { return slices.Repeat([]bool{true}, len(s.Spec.Devices)) }
 	rapid.Check(t, func(t *rapid.T) {
 		serial := 0
@@ -183,12 +183,27 @@ func TestCountsStayTheSameWhileTheVersionDoes(t *testing.T) {
 			}
 			return allocation(result(pool, device))
 		})
-		ledger := NewLedger(true)
+		inventory, ledger := NewInventory(published), NewLedger(true)
 		var taken []*resourceapi.AllocationResult
-		type known struct{ version, free int }
+		type known struct {
+			version Version
+			free    int
+		}
 		remembered := make(map[string]known)
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
-			switch rapid.SampledFrom([]string{"start", "take", "release"}).Draw(t, "what") {
+			switch rapid.SampledFrom([]string{"start", "take", "release", "publish"}).Draw(t, "what") {
+			case "publish":
+				// Some slices are gone, others come again as other objects.
+				var now []*resourceapi.ResourceSlice
+				for _, s := range published {
+					switch rapid.SampledFrom([]string{"same", "gone", "other"}).Draw(t, s.Name) {
+					case "same":
+						now = append(now, s)
+					case "other":
+						now = append(now, slice(s.Name, s.Spec.Pool.Name, rapid.IntRange(1, 3).Draw(t, "devices"), onNode(*s.Spec.NodeName)))
+					}
+				}
+				inventory = inventory.With(now)
 			case "start":
 				before := NewLedger(true)
 				for range rapid.IntRange(0, 3).Draw(t, "allocated") {

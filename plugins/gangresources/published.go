@@ -45,13 +45,18 @@ func (s *Session) Slices() []*resourceapi.ResourceSlice { return s.published.sli
 
 // Generation tells versions of the ResourceSlices and DeviceClasses apart: while it is
 // the same, so are they. It is of use within one process.
-func (s *Session) Generation() string { return s.generation }
+func (s *Session) Generation() string {
+	return fmt.Sprintf("%d %x", s.published.generation, s.classes)
+}
 
-// generationOf returns the generation of what is published.
-func (p *Plugin) generationOf(published *published) (string, error) {
+// Classes tells versions of the DeviceClasses apart, within one process.
+func (s *Session) Classes() uint64 { return s.classes }
+
+// sumOfClasses is the version of the DeviceClasses.
+func (p *Plugin) sumOfClasses() (uint64, error) {
 	classes, err := p.manager.DeviceClasses().List()
 	if err != nil {
-		return "", fmt.Errorf("list DeviceClasses: %w", err)
+		return 0, fmt.Errorf("list DeviceClasses: %w", err)
 	}
 	type version struct {
 		uid     types.UID
@@ -61,5 +66,5 @@ func (p *Plugin) generationOf(published *published) (string, error) {
 	for _, class := range classes {
 		sum += maphash.Comparable(p.seed, version{class.UID, class.ResourceVersion})
 	}
-	return fmt.Sprintf("%d %x", published.generation, sum), nil
+	return sum, nil
 }

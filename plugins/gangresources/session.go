@@ -33,10 +33,10 @@ type Session struct {
 	// published is what is published of devices, inventory the index of it.
 	published *published
 	inventory *devices.Inventory
-	// generation is that of the slices and classes.
-	generation string
-	ledger     *devices.Ledger
-	group      *sharedState
+	// classes is the version of the DeviceClasses.
+	classes uint64
+	ledger  *devices.Ledger
+	group   *sharedState
 	// users counts the members placed so far that use each claim.
 	users map[types.UID]int
 	// tallies count the devices of each sort, by Want.key.
@@ -74,7 +74,7 @@ func (p *Plugin) NewSession(ctx context.Context, budget int) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	generation, err := p.generationOf(published)
+	classes, err := p.sumOfClasses()
 	if err != nil {
 		return nil, err
 	}
@@ -83,16 +83,16 @@ func (p *Plugin) NewSession(ctx context.Context, budget int) (*Session, error) {
 	p.view.pending = make(map[types.UID]*pendingClaim)
 	p.view.signals = nil
 	return &Session{
-		plugin:     p,
-		published:  published,
-		generation: generation,
-		inventory:  published.inventory,
-		ledger:     ledger,
-		group:      &sharedState{cycle: framework.NewCycleState()},
-		users:      make(map[types.UID]int),
-		tallies:    make(map[string]*Tally),
-		onNode:     make(map[string][]*Allocation),
-		limit:      newSearchLimit(budget, p.filterTimeout),
+		plugin:    p,
+		published: published,
+		classes:   classes,
+		inventory: published.inventory,
+		ledger:    ledger,
+		group:     &sharedState{cycle: framework.NewCycleState()},
+		users:     make(map[types.UID]int),
+		tallies:   make(map[string]*Tally),
+		onNode:    make(map[string][]*Allocation),
+		limit:     newSearchLimit(budget, p.filterTimeout),
 	}, nil
 }
 

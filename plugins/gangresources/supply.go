@@ -42,12 +42,12 @@ type Tally struct {
 }
 
 // count is the number of devices of a sort that a node publishes by name, as it was at a
-// version of the node's pools.
+// version of the node.
 type count struct {
 	total, free int
 	// shareable is set when several claims may share one of them.
 	shareable bool
-	at        int
+	at        devices.Version
 }
 
 // Tally returns the count of a sort of devices.
@@ -68,7 +68,7 @@ func (s *Session) Tally(want Want) *Tally {
 	if shareable {
 		t.common = plenty
 	}
-	t.counts = s.plugin.counts.of(s.generation, key)
+	t.counts = s.plugin.counts.of(s.classes, key)
 	return t
 }
 
@@ -110,15 +110,15 @@ const maxCounts = 64
 // countBook remembers from one session to the next how many devices of each sort nodes
 // have. It belongs to the goroutine of the scheduling cycle.
 type countBook struct {
-	// generation is that of the session (Session.Generation).
-	generation string
-	bySort     map[string]map[string]count
+	// classes are those of the session (Session.Classes).
+	classes uint64
+	bySort  map[string]map[string]count
 }
 
 // of returns what is known of the nodes for a sort of devices, by name of the node.
-func (b *countBook) of(generation, sort string) map[string]count {
-	if b.generation != generation || b.bySort[sort] == nil && len(b.bySort) >= maxCounts {
-		b.generation, b.bySort = generation, make(map[string]map[string]count)
+func (b *countBook) of(classes uint64, sort string) map[string]count {
+	if b.bySort == nil || b.classes != classes || b.bySort[sort] == nil && len(b.bySort) >= maxCounts {
+		b.classes, b.bySort = classes, make(map[string]map[string]count)
 	}
 	if b.bySort[sort] == nil {
 		b.bySort[sort] = make(map[string]count)

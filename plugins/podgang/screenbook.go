@@ -23,9 +23,9 @@ type screenBook struct {
 	// reads is set when all filters of the profile are among those that look at a node,
 	// its pods and the pod alone, in the cases in which the book is used.
 	reads bool
-	// devices is the version of DeviceClasses and ResourceSlices: classes stand for
-	// extended resources, and no such filter looks at anything else.
-	devices string
+	// classes is the version of the DeviceClasses, which stand for extended resources:
+	// such a filter looks at nothing else.
+	classes uint64
 	byPod   map[string][]screened
 }
 
@@ -76,9 +76,9 @@ func (w *world) known(c *class) ([]screened, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pod %s/%s: %w", c.pod.Namespace, c.pod.Name, err)
 	}
-	if b.devices != w.devices || b.byPod[key] == nil && len(b.byPod) >= maxScreens {
+	if b.classes != w.session.Classes() || b.byPod[key] == nil && len(b.byPod) >= maxScreens {
 		clear(b.byPod)
-		b.devices = w.devices
+		b.classes = w.session.Classes()
 	}
 	if len(b.byPod[key]) != len(w.nodes) {
 		b.byPod[key] = make([]screened, len(w.nodes))

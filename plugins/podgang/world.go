@@ -53,9 +53,8 @@ type world struct {
 	daemons map[int]int
 	// sorts are answers of Session.Nature, by the text of what was asked.
 	sorts map[string]gangresources.Nature
-	// devices tells versions of the cluster's devices apart, inventory of its nodes and
-	// devices.
-	devices, inventory string
+	// inventory tells versions of the cluster's nodes and devices apart.
+	inventory string
 	// layout is where the members are to be relative to each other.
 	layout *layout
 
@@ -118,12 +117,10 @@ func (pl *Plugin) newWorld(ctx context.Context) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	generation := session.Generation()
 	pl.landscape.sync(nodes)
-	pl.landscape.readSlices(generation, session.Slices())
+	pl.landscape.readSlices(session.Generation(), session.Slices())
 	return &world{
-		devices:   generation,
-		inventory: fmt.Sprintf("%d %s", pl.landscape.generation, generation),
+		inventory: fmt.Sprintf("%d %s", pl.landscape.generation, session.Generation()),
 		pl:        pl,
 		ctx:       ctx,
 		session:   session,
