@@ -136,6 +136,12 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 		EnableListTypeAttributes: features.EnableDRAListTypeAttributes,
 	}
 	hints := hintsOf(own.NUMAHints)
+	classifier := devices.NewClassifier(celFeatures)
+	foresight := newForesight(manager, classifier.Wanted)
+	if err := foresight.watch(handle.SharedInformerFactory()); err != nil {
+		return nil, fmt.Errorf("plugin %s: watch claims, classes and slices: %w", Name, err)
+	}
+	go foresight.run(ctx)
 	return &Plugin{
 		DynamicResources: inTree,
 		book:             book,
@@ -144,7 +150,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 		features:         features,
 		planner:          planner,
 		view:             view,
-		classifier:       devices.NewClassifier(celFeatures),
+		classifier:       classifier,
 		seed:             maphash.MakeSeed(),
 		published:        &published{inventory: devices.NewInventory(nil)},
 		hints:            hints,
