@@ -26,7 +26,7 @@ const (
 	// gather is how long changes of a gang are gathered before they are reported.
 	gather = 20 * time.Millisecond
 	// writers is how many members of one gang are told at a time.
-	writers = 8
+	writers = 16
 	// calm is how long the reasons that lie with a gang itself must stay the same
 	// before they are reported: while it is being created they change with every
 	// pod.
@@ -240,15 +240,24 @@ func (r *Reporter) report(ctx context.Context, key gang.Key) error {
 	if due.again > 0 {
 		r.queue.AddAfter(key, due.again)
 	}
-	var errs []error
-	if view.Object != nil {
-		if err := r.writeEvents(ctx, view.Object, due.events); err != nil {
-			r.update(key, func(n *note) { n.untell(due.events) })
-			errs = append(errs, err)
-		}
-		errs = append(errs, r.writeStatus(ctx, key, view))
+	var wg sync.WaitGroup
+	var object error
+	wg.Go(func() { object = r.tellGang(ctx, key, view, due.events) })
+	members := r.tellMembers(ctx, view, due)
+	wg.Wait()
+	return errors.Join(object, members)
+}
+
+// tellGang writes the events and the status of the PodGang.
+func (r *Reporter) tellGang(ctx context.Context, key gang.Key, view gang.View, due []event) error {
+	if view.Object == nil {
+		return nil
 	}
-	return errors.Join(append(errs, r.tellMembers(ctx, view, due))...)
+	events := r.writeEvents(ctx, view.Object, due)
+	if events != nil {
+		r.update(key, func(n *note) { n.untell(due) })
+	}
+	return errors.Join(events, r.writeStatus(ctx, key, view))
 }
 
 // tellMembers writes the condition of every member that waits.
