@@ -16,7 +16,7 @@ import (
 )
 
 // Options returns the options that add the plugins PodGang, PodGangGate and
-// PodGangResources to app.NewSchedulerCommand.
+// PodGangResources to app.Setup.
 func Options() []app.Option {
 	shared := &profiles{
 		gangs:     make(map[string]*podgang.Plugin),

@@ -16,16 +16,28 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	appconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/podgang/podgang-scheduler/manifests"
 	"github.com/podgang/podgang-scheduler/plugins"
 )
 
-// setup builds the scheduler from a configuration, up to but not including its
-// start, against an API server that has nothing.
+// setup returns the plugins of the scheduler that a configuration makes.
 func setup(t *testing.T, config string) (*schedconfig.Plugins, error) {
+	t.Helper()
+	_, scheduler, err := build(t, config)
+	if err != nil {
+		return nil, err
+	}
+	return scheduler.Profiles["podgang-scheduler"].ListPlugins(), nil
+}
+
+// build builds the scheduler from a configuration, up to but not including its
+// start, against an API server that has nothing.
+func build(t *testing.T, config string) (*appconfig.CompletedConfig, *scheduler.Scheduler, error) {
 	t.Helper()
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
@@ -49,11 +61,7 @@ func setup(t *testing.T, config string) (*schedconfig.Plugins, error) {
 	opts.SecureServing.BindPort = 0
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	_, scheduler, err := app.Setup(ctx, opts, plugins.Options()...)
-	if err != nil {
-		return nil, err
-	}
-	return scheduler.Profiles["podgang-scheduler"].ListPlugins(), nil
+	return app.Setup(ctx, opts, plugins.Options()...)
 }
 
 func names(set schedconfig.PluginSet) []string {

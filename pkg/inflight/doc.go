@@ -7,4 +7,6 @@
 // The API server's priority and fairness turns away what does not fit into its queues
 // (429), and the client comes back a second later: the gang takes longer, and the server
 // has worked for nothing. Requests that wait here cost neither.
+//
+// Calm tells those whose own writes are not urgent when there are no such writes.
 package inflight

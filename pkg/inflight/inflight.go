@@ -17,23 +17,32 @@ import (
 // user.
 const Writes = 64
 
-// slots are those of the process, whatever profiles and plugins it has.
-var slots = make(chan struct{}, Writes)
+// slots and writes are those of the process, whatever profiles and plugins it has.
+var (
+	slots  = make(chan struct{}, Writes)
+	writes = newTraffic()
+)
+
+// Calm returns a channel that is closed as soon as none of the bounded writes is under way
+// or waits for its turn; it is closed already where that is so now.
+func Calm() <-chan struct{} { return writes.calmed() }
 
 // Bound returns a handle whose client keeps to the limit, together with all other
 // clients that come from here, and to the rate limit of the client that the handle had. A
 // handle without a configuration of the client, as in unit tests, is returned as it is.
 func Bound(handle fwk.Handle) (fwk.Handle, error) {
-	return bound(handle, slots)
+	return bound(handle, slots, writes)
 }
 
-func bound(handle fwk.Handle, slots chan struct{}) (fwk.Handle, error) {
+func bound(handle fwk.Handle, slots chan struct{}, writes *traffic) (fwk.Handle, error) {
 	if handle.KubeConfig() == nil {
 		return handle, nil
 	}
 	config := rest.AddUserAgent(rest.CopyConfig(handle.KubeConfig()), "scheduler")
 	config.RateLimiter = handle.ClientSet().CoreV1().RESTClient().GetRateLimiter()
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &limiter{slots: slots, next: next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &limiter{slots: slots, writes: writes, next: next}
+	})
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("build a client for %d writes at a time: %w", cap(slots), err)
@@ -52,14 +61,17 @@ func (b bounded) ClientSet() kubernetes.Interface { return b.client }
 // limiter lets as many writes through at a time as there are slots. A request that waits
 // ends with its context.
 type limiter struct {
-	slots chan struct{}
-	next  http.RoundTripper
+	slots  chan struct{}
+	writes *traffic
+	next   http.RoundTripper
 }
 
 func (l *limiter) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return l.next.RoundTrip(r)
 	}
+	l.writes.begin()
+	defer l.writes.end()
 	select {
 	case l.slots <- struct{}{}:
 	case <-r.Context().Done():

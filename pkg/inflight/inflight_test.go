@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -33,7 +34,7 @@ type server struct {
 	letGo   chan struct{}
 }
 
-func serve(t *testing.T, limit int) (*server, kubernetes.Interface) {
+func serve(t *testing.T, limit int) (*server, kubernetes.Interface, *traffic) {
 	t.Helper()
 	s := &server{arrived: make(chan string, 100), letGo: make(chan struct{})}
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -51,14 +52,15 @@ func serve(t *testing.T, limit int) (*server, kubernetes.Interface) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handle, err := bound(fakeHandle{config: config, client: client}, make(chan struct{}, limit))
+	writes := newTraffic()
+	handle, err := bound(fakeHandle{config: config, client: client}, make(chan struct{}, limit), writes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if config.WrapTransport != nil || config.RateLimiter != nil || config.UserAgent != "" {
 		t.Errorf("the configuration that others use is changed: %v", config)
 	}
-	return s, handle.ClientSet()
+	return s, handle.ClientSet(), writes
 }
 
 func bind(ctx context.Context, client kubernetes.Interface) error {
@@ -66,7 +68,7 @@ func bind(ctx context.Context, client kubernetes.Interface) error {
 }
 
 func TestWritesBeyondTheLimitWaitAndReadsDoNot(t *testing.T) {
-	s, client := serve(t, 2)
+	s, client, _ := serve(t, 2)
 	var writes sync.WaitGroup
 	for range 5 {
 		writes.Go(func() {
@@ -92,7 +94,7 @@ func TestWritesBeyondTheLimitWaitAndReadsDoNot(t *testing.T) {
 }
 
 func TestWriteThatWaitsEndsWithItsContext(t *testing.T) {
-	s, client := serve(t, 1)
+	s, client, _ := serve(t, 1)
 	var first sync.WaitGroup
 	first.Go(func() { _ = bind(t.Context(), client) })
 	<-s.arrived
@@ -106,6 +108,54 @@ func TestWriteThatWaitsEndsWithItsContext(t *testing.T) {
 	if err := bind(t.Context(), client); err != nil {
 		t.Errorf("a place was lost: %v", err)
 	}
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestCalmIsWhenNoWriteIsUnderWayOrWaits(t *testing.T) {
+	s, client, writes := serve(t, 1)
+	if !isClosed(writes.calmed()) {
+		t.Error("it is not calm before the first write")
+	}
+	var first, second sync.WaitGroup
+	first.Go(func() { _ = bind(t.Context(), client) })
+	<-s.arrived
+	calm := writes.calmed()
+	second.Go(func() { _ = bind(t.Context(), client) })
+	for writes.count() < 2 {
+		runtime.Gosched() // until the second waits for its turn
+	}
+	s.letGo <- struct{}{}
+	first.Wait()
+	<-s.arrived // the second has the place of the first
+	if isClosed(calm) {
+		t.Error("it is calm while a write is under way that waited")
+	}
+	close(s.letGo)
+	second.Wait()
+	<-calm // or the test times out
+	if !isClosed(writes.calmed()) {
+		t.Error("it is not calm after the last write")
+	}
+}
+
+func TestReadsDoNotDisturbTheCalm(t *testing.T) {
+	s, client, writes := serve(t, 1)
+	var read sync.WaitGroup
+	read.Go(func() { _, _ = client.CoreV1().Pods("ns").Get(t.Context(), "p", metav1.GetOptions{}) })
+	<-s.arrived
+	if !isClosed(writes.calmed()) {
+		t.Error("it is not calm while an object is read")
+	}
+	close(s.letGo)
+	read.Wait()
 }
 
 func TestHandleWithoutAConfigurationStaysAsItIs(t *testing.T) {

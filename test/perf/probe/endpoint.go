@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics/testutil"
@@ -105,4 +107,19 @@ func Since(earlier, later map[string]int) map[string]int {
 		}
 	}
 	return added
+}
+
+// Writes is how many of the requests change something. Those to resources that
+// are left out do not count.
+func Writes(requests map[string]int, leftOut ...string) int {
+	writes := 0
+	for request, n := range requests {
+		switch verb, resource, _ := strings.Cut(request, " "); verb {
+		case "POST", "PUT", "PATCH", "APPLY", "DELETE":
+			if !slices.Contains(leftOut, resource) {
+				writes += n
+			}
+		}
+	}
+	return writes
 }

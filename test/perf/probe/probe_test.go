@@ -78,3 +78,15 @@ apiserver_request_total{code="200",resource="",subresource="/readyz",verb="GET"}
 		t.Errorf("the sum is %v", got)
 	}
 }
+
+func TestWritesAreTheRequestsThatChangeSomething(t *testing.T) {
+	requests := map[string]int{
+		"GET pods": 1, "LIST pods": 2, "POST pods/binding": 4, "PUT leases": 8, "PATCH pods/status": 16, "DELETE pods": 32, "APPLY nodes": 64,
+	}
+	if got := Writes(requests); got != 124 {
+		t.Errorf("%d are writes, want 124", got)
+	}
+	if got := Writes(requests, "leases"); got != 116 {
+		t.Errorf("%d are writes of other things than leases, want 116", got)
+	}
+}

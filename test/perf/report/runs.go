@@ -12,6 +12,7 @@ import (
 
 	"github.com/podgang/podgang-scheduler/test/perf/contender"
 	"github.com/podgang/podgang-scheduler/test/perf/figure"
+	"github.com/podgang/podgang-scheduler/test/perf/probe"
 	"github.com/podgang/podgang-scheduler/test/perf/result"
 )
 
@@ -95,14 +96,7 @@ func writesPerPod(r *result.Result) float64 {
 	if r.Bound == 0 {
 		return math.NaN()
 	}
-	writes := 0
-	for request, n := range r.Requests {
-		switch verb, _, _ := strings.Cut(request, " "); verb {
-		case "POST", "PUT", "PATCH", "APPLY", "DELETE":
-			writes += n
-		}
-	}
-	return float64(writes) / float64(r.Bound)
+	return float64(probe.Writes(r.Requests)) / float64(r.Bound)
 }
 
 // faults are what should not be: why a round did not finish, and gangs or pods that are

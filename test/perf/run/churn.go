@@ -57,6 +57,9 @@ func (r *run) churn(ctx context.Context) (err error) {
 	}
 	r.out.Gangs, r.out.Pods = m.stats.Came, len(r.set.Pods())
 	m.rest(ctx)
+	if err := r.quieten(ctx); err != nil {
+		return err
+	}
 	if profiled != nil {
 		if err := <-profiled; err != nil {
 			return err

@@ -88,7 +88,9 @@ func (r *run) finish(ctx context.Context, profiled <-chan error) error {
 		return err
 	}
 	r.out.Finished = r.out.Error == ""
-	pause(ctx, settle)
+	if err := r.quieten(ctx); err != nil {
+		return err
+	}
 	if profiled != nil {
 		if err := <-profiled; err != nil {
 			return err

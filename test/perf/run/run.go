@@ -25,9 +25,11 @@ import (
 const (
 	// setupTimeout bounds all that comes before the measurement, on a busy machine.
 	setupTimeout = 10 * time.Minute
-	// settle is how long after the last binding the scheduler may still write events and
-	// status, which belong to the run.
-	settle = time.Second
+	// settle is how long nothing may have been written at the end of a run: events and
+	// status come after the last binding, and belong to it. settleLimit is how long the
+	// run waits for that at most.
+	settle      = time.Second
+	settleLimit = 15 * time.Second
 )
 
 // Options of a run.
