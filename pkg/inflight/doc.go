@@ -8,5 +8,6 @@
 // (429), and the client comes back a second later: the gang takes longer, and the server
 // has worked for nothing. Requests that wait here cost neither.
 //
-// Calm tells those whose own writes are not urgent when there are no such writes.
+// Calm tells those whose own writes are not urgent when there are no such writes, and Easy
+// those who plan further writes when few are left to be made.
 package inflight

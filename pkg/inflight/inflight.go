@@ -17,6 +17,11 @@ import (
 // user.
 const Writes = 64
 
+// Backlog is how many writes, those that wait included, are enough to be going on with: it
+// takes the API server a second or so to answer them, and until then it is of no use to
+// plan further gangs. What is planned later knows more.
+const Backlog = 4 * Writes
+
 // slots and writes are those of the process, whatever profiles and plugins it has.
 var (
 	slots  = make(chan struct{}, Writes)
@@ -26,6 +31,10 @@ var (
 // Calm returns a channel that is closed as soon as none of the bounded writes is under way
 // or waits for its turn; it is closed already where that is so now.
 func Calm() <-chan struct{} { return writes.calmed() }
+
+// Easy returns a channel that is closed as soon as fewer than Backlog of the bounded writes
+// are under way or wait for their turn; it is closed already where that is so now.
+func Easy() <-chan struct{} { return writes.eased() }
 
 // Bound returns a handle whose client keeps to the limit, together with all other
 // clients that come from here, and to the rate limit of the client that the handle had. A

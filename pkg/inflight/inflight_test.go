@@ -164,3 +164,30 @@ func TestHandleWithoutAConfigurationStaysAsItIs(t *testing.T) {
 		t.Errorf("got %v and error %v", got, err)
 	}
 }
+
+func TestEasyIsWhenFewerWritesAreOpenThanTheBacklog(t *testing.T) {
+	writes := newTraffic()
+	for range Backlog - 1 {
+		writes.begin()
+	}
+	if !isClosed(writes.eased()) {
+		t.Errorf("%d writes are too many", Backlog-1)
+	}
+	writes.begin()
+	shut := writes.eased()
+	if isClosed(shut) {
+		t.Errorf("%d writes are not too many", Backlog)
+	}
+	writes.begin()
+	writes.end()
+	if isClosed(shut) {
+		t.Errorf("%d writes are not too many, after there were more", Backlog)
+	}
+	writes.end()
+	if !isClosed(shut) || !isClosed(writes.eased()) {
+		t.Error("it does not become easy")
+	}
+	if isClosed(writes.calmed()) {
+		t.Error("it is calm with writes under way")
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/podgang/podgang-scheduler/pkg/gang"
+	"github.com/podgang/podgang-scheduler/pkg/inflight"
 	"github.com/podgang/podgang-scheduler/pkg/report"
 	"github.com/podgang/podgang-scheduler/plugins/gangresources"
 )
@@ -87,6 +88,7 @@ func (pl *Plugin) PreFilterExtensions() fwk.PreFilterExtensions {
 
 // lead plans the gang of the leader and starts its attempt.
 func (pl *Plugin) lead(ctx context.Context, leader *v1.Pod) *fwk.Status {
+	pace(ctx)
 	key, _ := pl.index.GangOf(leader)
 	snapshot, ok := pl.index.Snapshot(key, leader.UID)
 	if !ok {
@@ -121,6 +123,29 @@ func (pl *Plugin) lead(ctx context.Context, leader *v1.Pod) *fwk.Status {
 	pl.waits.clear(key)
 	pl.openKept(ctx, key)
 	return nil
+}
+
+// maxPace is how long a plan lets writes of others go first: not so long that what it
+// knows of the cluster is old then.
+const maxPace = 200 * time.Millisecond
+
+// pace lets the API server catch up before another gang is planned. Plans that run ahead
+// of the writes by thousands of members gain nothing, have each further plan go through
+// all that is reserved and not written, and keep what they know in memory until then.
+func pace(ctx context.Context) {
+	easy := inflight.Easy()
+	select {
+	case <-easy:
+		return
+	default:
+	}
+	timer := time.NewTimer(maxPace)
+	defer timer.Stop()
+	select {
+	case <-easy:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // resultOf names the result of a plan for metrics.
