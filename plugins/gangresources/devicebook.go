@@ -36,8 +36,16 @@ type deviceBook struct {
 	contested sets.Set[structured.DeviceID]
 	// seen is the highest resource version of a claim in the book.
 	seen uint64
-	// changed is closed, and replaced, when seen grows.
-	changed chan struct{}
+	// waiters wait for seen to reach a version. Each is told when its own has come, and not
+	// of every claim that is written.
+	waiters map[*waiter]struct{}
+}
+
+// waiter waits for a version.
+type waiter struct {
+	version uint64
+	// seen is closed when the version has been.
+	seen chan struct{}
 }
 
 func newDeviceBook() *deviceBook {
@@ -45,7 +53,7 @@ func newDeviceBook() *deviceBook {
 		holders:   make(map[structured.DeviceID]map[types.UID]*resourceapi.ResourceClaim),
 		held:      make(map[types.UID][]structured.DeviceID),
 		contested: sets.New[structured.DeviceID](),
-		changed:   make(chan struct{}),
+		waiters:   make(map[*waiter]struct{}),
 	}
 }
 
@@ -95,8 +103,12 @@ func (b *deviceBook) replace(before, after any) {
 	}
 	if version, err := strconv.ParseUint(claim.ResourceVersion, 10, 64); err == nil && version > b.seen {
 		b.seen = version
-		close(b.changed)
-		b.changed = make(chan struct{})
+		for w := range b.waiters {
+			if w.version <= version {
+				close(w.seen)
+				delete(b.waiters, w)
+			}
+		}
 	}
 }
 
@@ -128,19 +140,31 @@ func (b *deviceBook) await(ctx context.Context, version string) error {
 	if err != nil {
 		return fmt.Errorf("resource version %q: %w", version, err)
 	}
-	for {
-		b.mu.Lock()
-		seen, changed := b.seen, b.changed
-		b.mu.Unlock()
-		if seen >= want {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for version %s of claims: %w", version, context.Cause(ctx))
-		}
+	w := b.wait(want)
+	if w == nil {
+		return nil
 	}
+	select {
+	case <-w.seen:
+		return nil
+	case <-ctx.Done():
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.waiters, w)
+		return fmt.Errorf("wait for version %s of claims: %w", version, context.Cause(ctx))
+	}
+}
+
+// wait returns a waiter for a version, nil if that has been seen.
+func (b *deviceBook) wait(version uint64) *waiter {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.seen >= version {
+		return nil
+	}
+	w := &waiter{version: version, seen: make(chan struct{})}
+	b.waiters[w] = struct{}{}
+	return w
 }
 
 // conflict names a device of the claim that another claim holds as well; ok is

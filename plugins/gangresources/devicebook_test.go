@@ -3,7 +3,12 @@
 package gangresources
 
 import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
 	"testing"
+	"testing/synctest"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,4 +63,52 @@ func TestBookForgetsAClaim(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestBookTellsOfAVersionWhenItHasBeenSeen(t *testing.T) {
+	see := func(b *deviceBook, version string) {
+		claim := makeClaim("c")
+		claim.ResourceVersion = version
+		b.replace(nil, claim)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newDeviceBook()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(map[string]error)
+		for _, version := range []string{"5", "7", "9"} {
+			go func() {
+				err := b.await(ctx, version)
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				ended[version] = err
+			}()
+		}
+		check := func(after string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if got := slices.Sorted(maps.Keys(ended)); !slices.Equal(got, want) {
+				t.Errorf("after %s those have ended that wait for %v, want %v", after, got, want)
+			}
+		}
+		see(b, "4")
+		check("version 4")
+		see(b, "7")
+		check("version 7", "5", "7")
+		if err := b.await(ctx, "6"); err != nil {
+			t.Errorf("a version that has been seen: %v", err)
+		}
+		cancel()
+		check("the end", "5", "7", "9")
+		if !errors.Is(ended["9"], context.Canceled) || ended["5"] != nil || ended["7"] != nil {
+			t.Errorf("they ended with %v", ended)
+		}
+		if len(b.waiters) > 0 {
+			t.Errorf("%d are still waited for", len(b.waiters))
+		}
+		if err := b.await(ctx, "not a number"); err == nil {
+			t.Error("no error for a version that is none")
+		}
+	})
 }
