@@ -48,12 +48,14 @@ type benchLoad struct {
 	taken          int // of each node, by claims that are allocated
 	pods, each     int // devices that each pod asks for, by claim
 	cpu            string
+	there          []*v1.Pod // bound already
 }
 
 func (l benchLoad) objects() (nodes []*v1.Node, pods []*v1.Pod, rest []runtime.Object) {
 	rest = append(rest, &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: benchClass}})
 	for n := range l.nodes {
-		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", n)}}
+		name := fmt.Sprintf("n%d", n)
+		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}}}
 		node.Status.Allocatable = v1.ResourceList{
 			v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("128Gi"), v1.ResourcePods: resource.MustParse("110"),
 		}
@@ -135,7 +137,7 @@ func benchPlanner(b testing.TB, load benchLoad) (context.Context, *Plugin, gang.
 	handle, err := frameworkruntime.NewFramework(ctx, inTree.NewInTreeRegistry(), &profile,
 		frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithEventRecorder(&events.FakeRecorder{}),
 		frameworkruntime.WithSharedDRAManager(dynamicresources.NewDRAManager(ctx, claims, tracker, factory)),
-		frameworkruntime.WithSnapshotSharedLister(internalcache.NewSnapshot(nil, nodes)),
+		frameworkruntime.WithSnapshotSharedLister(internalcache.NewSnapshot(load.there, nodes)),
 		frameworkruntime.WithPodNominator(internalqueue.NewSchedulingQueue((&queuesort.PrioritySort{}).Less, factory)))
 	must(b, err)
 	resources, err := gangresources.New(ctx, &config.PodGangResourcesArgs{}, handle)

@@ -38,6 +38,9 @@ func (w *world) screen(ctx context.Context, c *class) error {
 	default:
 		return status.AsError()
 	}
+	if w.pl.screens.looksAround(c.state) {
+		known = nil
+	}
 	answers := make([]*fwk.Status, len(w.nodes))
 	w.pl.handle.Parallelizer().Until(ctx, len(w.nodes), func(n int) {
 		if !result.AllNodes() && !result.NodeNames.Has(w.nodes[n].Node().Name) {

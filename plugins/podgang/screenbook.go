@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -23,6 +24,9 @@ type screenBook struct {
 	// reads is set when all filters of the profile are among those that look at a node,
 	// its pods and the pod alone, in the cases in which the book is used.
 	reads bool
+	// others are the filters of the profile that look at other pods, unless PreFilter finds
+	// that there is nothing to look for.
+	others []string
 	// classes is the version of the DeviceClasses, which stand for extended resources:
 	// such a filter looks at nothing else.
 	classes uint64
@@ -40,8 +44,8 @@ type screened struct {
 const maxScreens = 64
 
 // localFilters answer for a pod and a node alike for as long as the node does not change:
-// the in-tree filters for pods without volumes to be bound, where no pod keeps others
-// away (screenable), and our own while no nodes are kept.
+// the in-tree filters for pods without volumes to be bound (screenable), some unless they
+// depend on other pods, and our own while no nodes are kept.
 var localFilters = sets.New(
 	names.NodeName, names.NodeUnschedulable, names.TaintToleration, names.NodeAffinity, names.NodePorts,
 	names.NodeResourcesFit, names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone,
@@ -55,9 +59,12 @@ func newScreenBook() *screenBook {
 
 // configure notes which filters the profile has.
 func (b *screenBook) configure(plugins *schedulerconfig.Plugins) {
-	b.reads = true
+	b.reads, b.others = true, nil
 	for _, filter := range plugins.Filter.Enabled {
 		b.reads = b.reads && localFilters.Has(filter.Name)
+		if dependsOnPods(filter.Name) {
+			b.others = append(b.others, filter.Name)
+		}
 	}
 }
 
@@ -68,9 +75,6 @@ func (w *world) known(c *class) ([]screened, error) {
 	b := w.pl.screens
 	if !b.reads || w.interacts || !screenable(c.pod) || w.pl.keeps.current.Load() != nil {
 		return nil, nil
-	}
-	if repelling, err := w.pl.handle.SnapshotSharedLister().NodeInfos().HavePodsWithRequiredAntiAffinityList(); err != nil || len(repelling) > 0 {
-		return nil, err
 	}
 	key, err := screenKey(c.pod)
 	if err != nil {
@@ -84,6 +88,13 @@ func (w *world) known(c *class) ([]screened, error) {
 		b.byPod[key] = make([]screened, len(w.nodes))
 	}
 	return b.byPod[key], nil
+}
+
+// looksAround reports whether a filter depends on other pods, now that PreFilter has run:
+// on those that keep others away, or on constraints that the profile gives to all pods.
+func (b *screenBook) looksAround(state fwk.CycleState) bool {
+	skipped := state.GetSkipFilterPlugins()
+	return slices.ContainsFunc(b.others, func(filter string) bool { return !skipped.Has(filter) })
 }
 
 // ask has the filters judge a node for the class, unless it is known what they say.
@@ -104,7 +115,7 @@ func (w *world) ask(ctx context.Context, c *class, n int, known []screened) *fwk
 }
 
 // screenable reports whether it depends on nothing but the pod and the node whether the
-// pod passes the filters of a node, apart from pods that keep others away.
+// pod passes the filters of a node, as far as the pod tells.
 func screenable(pod *v1.Pod) bool {
 	if interacts(pod) {
 		return false

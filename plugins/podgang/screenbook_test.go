@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -24,7 +25,6 @@ type countingFilters struct {
 	profile
 	asked     *atomic.Int32
 	nominated map[string][]fwk.PodInfo
-	repelling map[string]bool
 }
 
 func (f countingFilters) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
@@ -39,36 +39,6 @@ func (f countingFilters) RunFilterPluginsWithNominatedPods(ctx context.Context, 
 
 func (f countingFilters) NominatedPodsForNode(node string) []fwk.PodInfo { return f.nominated[node] }
 
-func (f countingFilters) SnapshotSharedLister() fwk.SharedLister {
-	return repellingNodes{f.profile.SnapshotSharedLister(), f.repelling}
-}
-
-// repellingNodes is a snapshot with nodes whose pods keep others away.
-type repellingNodes struct {
-	fwk.SharedLister
-	repelling map[string]bool
-}
-
-func (r repellingNodes) NodeInfos() fwk.NodeInfoLister {
-	return repellingInfos{r.SharedLister.NodeInfos(), r.repelling}
-}
-
-type repellingInfos struct {
-	fwk.NodeInfoLister
-	repelling map[string]bool
-}
-
-func (r repellingInfos) HavePodsWithRequiredAntiAffinityList() (infos []fwk.NodeInfo, err error) {
-	for node := range r.repelling {
-		info, err := r.Get(node)
-		if err != nil {
-			return nil, err
-		}
-		infos = append(infos, info)
-	}
-	return infos, nil
-}
-
 // screener is a planner whose filters are counted.
 type screener struct {
 	t        testing.TB
@@ -78,10 +48,10 @@ type screener struct {
 	filters  countingFilters
 }
 
-func newScreener(t testing.TB) *screener {
-	ctx, pl, snapshot := benchPlanner(t, benchLoad{nodes: 6, pods: 2, cpu: "8"})
+func newScreener(t testing.TB, there ...*v1.Pod) *screener {
+	ctx, pl, snapshot := benchPlanner(t, benchLoad{nodes: 6, pods: 2, cpu: "8", there: there})
 	s := &screener{t: t, ctx: ctx, pl: pl, snapshot: snapshot}
-	s.filters = countingFilters{profile: pl.handle.(profile), asked: &atomic.Int32{}, nominated: make(map[string][]fwk.PodInfo), repelling: make(map[string]bool)}
+	s.filters = countingFilters{profile: pl.handle.(profile), asked: &atomic.Int32{}, nominated: make(map[string][]fwk.PodInfo)}
 	pl.handle = s.filters
 	return s
 }
@@ -155,9 +125,6 @@ func TestFiltersAreAskedAgainOnlyWhereSomethingMayHaveChanged(t *testing.T) {
 			p.Spec.Containers[0].Resources.Requests = amounts("cpu", "64")
 		}, asked: 6, passing: nil},
 		{name: "a selector", second: func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"no": "node"} }, asked: 6, passing: nil},
-		{name: "a pod keeps others away", between: func(s *screener) {
-			s.filters.repelling["n5"] = true
-		}, asked: 6, passing: all},
 		{name: "nodes are kept for another gang", between: func(s *screener) {
 			s.pl.keeps.current.Store(&keep{key: gang.Key{Namespace: "ns", Name: "other"}})
 		}, asked: 6, passing: all},
@@ -182,6 +149,20 @@ func TestFiltersAreAskedAgainOnlyWhereSomethingMayHaveChanged(t *testing.T) {
 				t.Errorf("then %d nodes were asked for and %v pass, want %d and %v", asked, passing, tc.asked, tc.passing)
 			}
 		})
+	}
+}
+
+// What a filter says of a node is not remembered when it may depend on pods elsewhere.
+func TestFiltersAreAskedAgainWhilePodsKeepOthersAway(t *testing.T) {
+	s := newScreener(t, testPod("repelling", onNodeNamed("n5"), func(p *v1.Pod) {
+		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
+			{TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{}},
+		}}}
+	}))
+	for range 2 {
+		if passing, asked := s.screen(); asked != 6 || len(passing) != 5 {
+			t.Errorf("%d nodes were asked for and %v pass, want 6 and all but n5", asked, passing)
+		}
 	}
 }
 
