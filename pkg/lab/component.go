@@ -4,7 +4,9 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +27,8 @@ type Component struct {
 	port    int
 	ready   func(context.Context) error // nil error: ready to serve
 	timeout time.Duration
+	// relaunches is how often it is started again when it ends before it is ready.
+	relaunches int
 
 	startMu sync.Mutex // held while starting, so that there is one process at a time
 
@@ -50,6 +54,19 @@ func (c *Component) Start(ctx context.Context) error {
 	if proc := c.process(); proc != nil && proc.Running() {
 		return nil
 	}
+	err := c.launch(ctx)
+	for range c.relaunches {
+		exit := (*process.ExitError)(nil)
+		if !errors.As(err, &exit) || strings.HasPrefix(exit.How, "signal") {
+			break // it did not end by itself
+		}
+		err = c.launch(ctx)
+	}
+	return err
+}
+
+// launch starts a process and waits until it is ready.
+func (c *Component) launch(ctx context.Context) error {
 	proc, err := process.Start(c.spec)
 	if err != nil {
 		return err

@@ -27,6 +27,11 @@ import (
 //go:embed kwok.yaml
 var kwokConfig []byte
 
+// kwokRelaunches is how often kwok is started again when it ends at once. Version 0.8.0
+// registers types of CEL in a map from two goroutines while it starts, and now and then
+// the runtime ends it for that ("concurrent map writes").
+const kwokRelaunches = 2
+
 // FakeNodeAnnotation marks the nodes whose kubelet kwok plays; its value is "fake".
 const FakeNodeAnnotation = "kwok.x-k8s.io/node"
 

@@ -128,6 +128,7 @@ func (l *Lab) start(ctx context.Context) error {
 	}
 	l.components[ControllerManager].spec = l.controllerManagerSpec(kcmConfig)
 	l.components[Kwok].spec = l.kwokSpec(kcmConfig, kwokConf)
+	l.components[Kwok].relaunches = kwokRelaunches
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {

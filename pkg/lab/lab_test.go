@@ -52,6 +52,34 @@ func TestComponentThatEndsAtStartIsReportedWithItsLog(t *testing.T) {
 	}
 }
 
+func TestComponentThatEndsAtStartIsLaunchedAgainWhereThatMayHelp(t *testing.T) {
+	marks := t.TempDir()
+	endsAtFirst := "n=$(ls " + marks + " | wc -l); touch " + marks + "/$n; test $n -ge 2 && exec sleep 1000; exit 2"
+	for _, tc := range []struct {
+		relaunches, restarts int
+		running              bool
+	}{{0, 0, false}, {1, 1, false}, {3, 2, true}} {
+		if err := os.RemoveAll(marks); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(marks, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c := scripted(t, endsAtFirst, func(context.Context) error {
+			if _, err := os.Stat(filepath.Join(marks, "2")); err != nil {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		c.relaunches = tc.relaunches
+		err := c.Start(context.Background())
+		if c.Running() != tc.running || (err == nil) != tc.running || c.Restarts() != tc.restarts {
+			t.Errorf("with %d relaunches: running %t after %d restarts (%v)", tc.relaunches, c.Running(), c.Restarts(), err)
+		}
+		c.Kill()
+	}
+}
+
 func TestComponentThatIsNeverReadyIsReportedAndEnded(t *testing.T) {
 	c := scripted(t, "exec sleep 1000", func(context.Context) error { return errors.New("the door is closed") })
 	c.timeout = 200 * time.Millisecond
