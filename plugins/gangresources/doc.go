@@ -13,6 +13,10 @@
 // Filter and Reserve have nothing left to do, and Unreserve and PreBind are the
 // in-tree ones.
 //
+// What is published and allocated is kept from one session to the next, with a count of the
+// devices of each sort on each node; foresight has devices judged by CEL before a session
+// asks.
+//
 // # Which devices
 //
 // The in-tree plugin gives a pod the first devices that fit. A session shows it the
@@ -21,10 +25,11 @@
 // whole. None is hidden, so that constraints, alternatives, counters and the rest are
 // the allocator's business as ever.
 //
-// Nor does the in-tree plugin come back to a choice. Session.Rearrange does: it has the allocator look for all members on a
-// node at once, in the arrangements that package devices proposes, and then has the
-// in-tree plugin allocate member by member, each of which sees exactly the devices
-// that it is to get. How long that may take is bounded by a searchLimit.
+// Nor does the in-tree plugin come back to a choice. Session.Rearrange does: it has the
+// allocator look for all members on a node at once, in the arrangements that package
+// devices proposes, and then has the in-tree plugin allocate member by member, each of
+// which sees exactly the devices that it is to get. How long that may take is bounded by a
+// searchLimit.
 //
 // # Concurrency
 //
