@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -114,12 +113,5 @@ func TestSchedulerThatEndsWritesTheEventsThatWait(t *testing.T) {
 func (s *scenario) end() {
 	s.t.Helper()
 	s.scheduler().Stop(s.ctx)
-	s.killed++
-	s.t.Cleanup(func() { // other scenarios need it, whatever becomes of this one
-		ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
-		defer cancel()
-		if err := s.scheduler().Start(ctx); err != nil {
-			s.t.Errorf("the scheduler does not start again: %v", err)
-		}
-	})
+	s.hasEnded()
 }

@@ -13,6 +13,12 @@ import (
 func (s *scenario) kill() {
 	s.t.Helper()
 	s.scheduler().Kill()
+	s.hasEnded()
+}
+
+// hasEnded notes that the scenario has ended the scheduler, and has it run again afterwards.
+func (s *scenario) hasEnded() {
+	s.t.Helper()
 	s.killed++
 	s.t.Cleanup(func() { // other scenarios need it, whatever becomes of this one
 		ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
