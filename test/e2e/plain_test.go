@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -66,16 +67,29 @@ func TestPodInNoGang(t *testing.T) {
 	})
 }
 
+// Both are in the queue when the scheduler begins: of pods that have been tried, the queue
+// takes those first whose back-off ends earlier, whatever their priority is.
 func TestPodsInNoGangGoByPriority(t *testing.T) {
-	s := shared(t)
+	s := newScenario(t, gatedLab)
 	high := s.priorityClass("high")
 	s.plainPods(names("first", 2), gpu)
-	// The in-tree scheduler does not preempt for devices, so both wait.
-	s.pod("low", gpu)
-	s.unschedulable([]string{"low"})
-	s.pod("high", gpu, priority(high))
-	s.unschedulable([]string{"high"})
+	s.kill()
+	held := s.claimsOf(s.getPod("first-0"))[0]
 	s.deletePods("first-0")
+	s.pod("low", gpu)
+	s.pod("high", gpu, priority(high))
+	s.until("a device is free, and both have claims", func() string {
+		if get[*resourcev1.ResourceClaim](s.c.history, s.ns, held.Name) != nil {
+			return "the claim of first-0 is there"
+		}
+		for _, name := range []string{"low", "high"} {
+			if len(s.claimsOf(s.getPod(name))) == 0 {
+				return name + " has no claim"
+			}
+		}
+		return ""
+	})
+	s.restart()
 	s.bound("high")
 	s.holdsNothing("low")
 	s.deletePods("first-1")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -87,22 +88,31 @@ func newScenario(t *testing.T, total, cordoned int) *scenario {
 
 // isRefused waits until the scheduler refuses a pod that asks for nothing: it knows then
 // that the nodes that the pod may have are cordoned. A node that it thought usable would
-// spoil the numbers.
+// spoil the numbers. It may hear of a pod before it hears of an older change of a node: a
+// pod that it has bound is replaced by another.
 func (s *scenario) isRefused(opts ...func(*corev1.Pod)) {
 	s.t.Helper()
-	s.markers++
-	probe := s.createPod(fmt.Sprintf("probe-%d", s.markers), opts...)
-	s.until("pod "+probe+" finds no usable node", func() string {
-		pod := observe.Get[*corev1.Pod](s.c.recorder.State, s.ns, probe)
-		if pod == nil {
-			return "it does not exist"
+	refused, began := false, time.Now()
+	for !refused {
+		if time.Since(began) > *patience {
+			s.t.Fatalf("expected: a pod that asks for nothing finds no usable node; after %v: all were bound", *patience)
 		}
-		if c := observe.Scheduled(pod); c != nil && c.Reason == corev1.PodReasonUnschedulable {
+		s.markers++
+		probe := s.createPod(fmt.Sprintf("probe-%d", s.markers), opts...)
+		s.until("pod "+probe+" is bound or refused", func() string {
+			pod := observe.Get[*corev1.Pod](s.c.recorder.State, s.ns, probe)
+			if pod == nil {
+				return "it does not exist"
+			}
+			c := observe.Scheduled(pod)
+			refused = c != nil && c.Reason == corev1.PodReasonUnschedulable
+			if !refused && pod.Spec.NodeName == "" {
+				return describe(pod)
+			}
 			return ""
-		}
-		return describe(pod)
-	})
-	s.must(s.c.Client.CoreV1().Pods(s.ns).Delete(s.ctx, probe, metav1.DeleteOptions{}))
+		})
+		s.must(s.c.Client.CoreV1().Pods(s.ns).Delete(s.ctx, probe, metav1.DeleteOptions{}))
+	}
 }
 
 // onNode confines a pod to a node.
