@@ -4,6 +4,8 @@ package devices
 
 import (
 	"hash/maphash"
+	"maps"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
@@ -20,22 +22,24 @@ type poolID struct {
 type Inventory struct {
 	// pools holds every slice, by pool, in the order of the input.
 	pools map[poolID][]*resourceapi.ResourceSlice
-	// poolsOfNode lists the pools with a slice for exactly that node.
-	poolsOfNode map[string][]poolID
+	// nodes has what is published for exactly one node, by its name.
+	nodes map[string]*nodePools
 	// shared lists the pools with a slice that is not tied to one node by name.
 	shared []poolID
 	// ids are the names of the devices of each slice, in their order: to make them
 	// takes longer than all else that is asked of a device.
 	ids map[*resourceapi.ResourceSlice][]structured.DeviceID
-	// generation counts the indices that were made, one after the other; published has the
-	// generation at which the slices of a node's pools came to be what they are.
+	// generation counts the indices that were made, one after the other.
 	generation int
-	published  map[string]edition
 }
 
-// edition is what slices of a node there have been since a generation. Sum is made of
-// their addresses.
-type edition struct {
+// nodePools are the pools with a slice for exactly one node. It does not change.
+type nodePools struct {
+	pools []poolID
+	// keys name the pools for a Ledger.
+	keys []poolKey
+	// since is the generation at which the slices of the pools came to be what they are.
+	// sum is made of their addresses.
 	since int
 	sum   uint64
 }
@@ -52,12 +56,14 @@ func NewInventory(slices []*resourceapi.ResourceSlice) *Inventory {
 // With returns the index of other slices. What is known of those that both have is
 // used again.
 func (inv *Inventory) With(slices []*resourceapi.ResourceSlice) *Inventory {
-	before := inv
-	inv = &Inventory{
-		pools:       make(map[poolID][]*resourceapi.ResourceSlice, len(slices)),
-		poolsOfNode: make(map[string][]poolID, len(before.poolsOfNode)),
-		ids:         make(map[*resourceapi.ResourceSlice][]structured.DeviceID, len(slices)),
-		generation:  before.generation + 1,
+	if next := inv.replaced(slices); next != nil {
+		return next
+	}
+	next := &Inventory{
+		pools:      make(map[poolID][]*resourceapi.ResourceSlice, len(slices)),
+		nodes:      make(map[string]*nodePools, len(inv.nodes)),
+		ids:        make(map[*resourceapi.ResourceSlice][]structured.DeviceID, len(slices)),
+		generation: inv.generation + 1,
 	}
 	type nodePool struct {
 		node string
@@ -65,50 +71,93 @@ func (inv *Inventory) With(slices []*resourceapi.ResourceSlice) *Inventory {
 	}
 	seen := make(map[nodePool]bool, len(slices))
 	for _, slice := range slices {
-		id := poolOf(slice)
-		inv.pools[id] = append(inv.pools[id], slice)
-		ids, same := before.ids[slice]
-		if !same {
-			ids = make([]structured.DeviceID, len(slice.Spec.Devices))
-			for i := range ids {
-				ids[i] = deviceIn(slice, i)
-			}
-		}
-		inv.ids[slice] = ids
-		node := ""
-		if slice.Spec.NodeName != nil {
-			node = *slice.Spec.NodeName
-		}
-		key := nodePool{node: node, pool: id}
+		pool, node := poolOf(slice), ptr.Deref(slice.Spec.NodeName, "")
+		next.pools[pool] = append(next.pools[pool], slice)
+		next.ids[slice] = inv.idsOf(slice)
+		key := nodePool{node: node, pool: pool}
 		if seen[key] {
 			continue
 		}
 		seen[key] = true
 		if node == "" {
-			inv.shared = append(inv.shared, id)
-		} else {
-			inv.poolsOfNode[node] = append(inv.poolsOfNode[node], id)
+			next.shared = append(next.shared, pool)
+			continue
 		}
+		if next.nodes[node] == nil {
+			next.nodes[node] = &nodePools{}
+		}
+		next.nodes[node].pools = append(next.nodes[node].pools, pool)
 	}
-	inv.edit(before)
-	return inv
+	for node, of := range next.nodes {
+		next.nodes[node] = next.edition(of.pools, inv.nodes[node])
+	}
+	return next
 }
 
-// edit notes of which nodes the slices differ from those of the index before.
-func (inv *Inventory) edit(before *Inventory) {
-	inv.published = make(map[string]edition, len(inv.poolsOfNode))
-	for node, pools := range inv.poolsOfNode {
-		e := edition{since: inv.generation}
-		for _, pool := range pools {
-			for _, slice := range inv.pools[pool] {
-				e.sum += maphash.Comparable(seed, slice) // in any order
+// replaced returns the index of slices that differ in nothing but that some have been
+// published anew in their place, nil where they differ in more.
+func (inv *Inventory) replaced(list []*resourceapi.ResourceSlice) *Inventory {
+	if len(list) != len(inv.ids) {
+		return nil
+	}
+	next := &Inventory{
+		pools: maps.Clone(inv.pools), nodes: maps.Clone(inv.nodes), shared: inv.shared, ids: maps.Clone(inv.ids),
+		generation: inv.generation + 1,
+	}
+	for _, slice := range list {
+		if _, known := inv.ids[slice]; known {
+			continue
+		}
+		id := poolOf(slice)
+		at := slices.IndexFunc(next.pools[id], func(old *resourceapi.ResourceSlice) bool {
+			return old.Name == slice.Name && ptr.Equal(old.Spec.NodeName, slice.Spec.NodeName)
+		})
+		if at < 0 {
+			return nil
+		}
+		delete(next.ids, next.pools[id][at])
+		next.ids[slice] = inv.idsOf(slice)
+		next.pools[id] = slices.Clone(next.pools[id])
+		next.pools[id][at] = slice
+		for _, other := range next.pools[id] {
+			if node := ptr.Deref(other.Spec.NodeName, ""); node != "" {
+				next.nodes[node] = next.edition(inv.nodes[node].pools, inv.nodes[node])
 			}
 		}
-		if known, ok := before.published[node]; ok && known.sum == e.sum {
-			e.since = known.since
-		}
-		inv.published[node] = e
 	}
+	for _, slice := range list {
+		if _, known := next.ids[slice]; !known {
+			return nil // two have one name
+		}
+	}
+	return next
+}
+
+// idsOf returns the names of the devices of a slice.
+func (inv *Inventory) idsOf(slice *resourceapi.ResourceSlice) []structured.DeviceID {
+	if ids, known := inv.ids[slice]; known {
+		return ids
+	}
+	ids := make([]structured.DeviceID, len(slice.Spec.Devices))
+	for i := range ids {
+		ids[i] = deviceIn(slice, i)
+	}
+	return ids
+}
+
+// edition describes the pools of a node, of which before was known.
+func (inv *Inventory) edition(pools []poolID, before *nodePools) *nodePools {
+	of := &nodePools{pools: pools, since: inv.generation}
+	for _, pool := range pools {
+		of.keys = append(of.keys, keyOf(structured.MakeDeviceID(pool.driver, pool.pool, "")))
+		for _, slice := range inv.pools[pool] {
+			of.sum += maphash.Comparable(seed, slice) // in any order
+		}
+	}
+	if before != nil && before.sum == of.sum {
+		of.since = before.since
+	}
+	return of
 }
 
 // World returns the slices that an allocation on the node needs to see: every
@@ -116,7 +165,7 @@ func (inv *Inventory) edit(before *Inventory) {
 // tied to a node by name. Whole pools are returned because the allocator calls a
 // pool incomplete when it misses one of its slices.
 func (inv *Inventory) World(node string) []*resourceapi.ResourceSlice {
-	own := inv.poolsOfNode[node]
+	own := inv.poolsOf(node)
 	world := make([]*resourceapi.ResourceSlice, 0, len(own)+len(inv.shared))
 	taken := make(map[poolID]bool, len(own)+len(inv.shared))
 	for _, ids := range [][]poolID{own, inv.shared} {
@@ -130,6 +179,14 @@ func (inv *Inventory) World(node string) []*resourceapi.ResourceSlice {
 	return world
 }
 
+// poolsOf lists the pools with a slice for exactly that node.
+func (inv *Inventory) poolsOf(node string) []poolID {
+	if of := inv.nodes[node]; of != nil {
+		return of.pools
+	}
+	return nil
+}
+
 // Selector tells for each device of a slice whether it is meant.
 type Selector func(*resourceapi.ResourceSlice) []bool
 
@@ -139,7 +196,7 @@ type Selector func(*resourceapi.ResourceSlice) []bool
 // between nodes are left out, and devices that exclude each other through counters
 // are counted one by one, so the figure orders nodes and does not prove a fit.
 func (inv *Inventory) Count(node string, ledger *Ledger, meant Selector) (total, free int) {
-	for _, id := range inv.poolsOfNode[node] {
+	for _, id := range inv.poolsOf(node) {
 		generation := newestGeneration(inv.pools[id])
 		left := countersLeft(inv.pools[id], generation, ledger)
 		for _, slice := range inv.pools[id] {
@@ -170,11 +227,20 @@ type Version struct {
 // Version changes whenever the slices of a pool change that the node publishes by name,
 // or something about what the ledger has of it.
 func (inv *Inventory) Version(node string, ledger *Ledger) Version {
-	version := Version{slices: inv.published[node].since}
-	for _, id := range inv.poolsOfNode[node] {
-		version.ledger = max(version.ledger, ledger.changed[id])
+	of := inv.nodes[node]
+	if of == nil {
+		return Version{}
+	}
+	version := Version{slices: of.since}
+	for _, key := range of.keys {
+		version.ledger = max(version.ledger, ledger.changed[key])
 	}
 	return version
+}
+
+// Latest changes whenever the version of any node does.
+func (inv *Inventory) Latest(ledger *Ledger) Version {
+	return Version{slices: inv.generation, ledger: ledger.touched}
 }
 
 // Usable counts the meant devices of a world that nobody holds whole, and stops at
@@ -200,7 +266,7 @@ func Usable(world []*resourceapi.ResourceSlice, ledger *Ledger, enough int, mean
 
 // Publishes reports whether the node publishes a device by name.
 func (inv *Inventory) Publishes(node string) bool {
-	return len(inv.poolsOfNode[node]) > 0
+	return len(inv.poolsOf(node)) > 0
 }
 
 // countersLeft returns what the taken devices of a pool leave of its counters, nil

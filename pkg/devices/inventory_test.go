@@ -4,7 +4,9 @@ package devices
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -230,4 +232,70 @@ func TestCountsStayTheSameWhileTheVersionDoes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An index that was made of another says the same as one made anew.
+func TestIndexOfOtherSlices(t *testing.T) {
+	all := func(s *resourceapi.ResourceSlice) []bool { return slices.Repeat([]bool{true}, len(s.Spec.Devices)) }
+	byName := func(world []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
+		return slices.SortedFunc(slices.Values(world), func(a, b *resourceapi.ResourceSlice) int { return strings.Compare(a.Name, b.Name) })
+	}
+	nodes := []string{"n1", "n2", "n3"}
+	rapid.Check(t, func(t *rapid.T) {
+		publish := func(name string) *resourceapi.ResourceSlice {
+			reach := onAllNodes
+			if node := rapid.SampledFrom([]string{"n1", "n2", ""}).Draw(t, "node"); node != "" {
+				reach = onNode(node)
+			}
+			return slice(name, rapid.SampledFrom([]string{"p1", "p2"}).Draw(t, "pool"), rapid.IntRange(0, 2).Draw(t, "devices"), reach, generation(rapid.Int64Range(1, 2).Draw(t, "generation")))
+		}
+		published := make(map[string]*resourceapi.ResourceSlice)
+		ledger := NewLedger(true)
+		var index *Inventory
+		for step := range rapid.IntRange(1, 8).Draw(t, "steps") {
+			for _, name := range []string{"a", "b", "c", "d"} {
+				old := published[name]
+				switch what := rapid.SampledFrom([]string{"leave", "leave", "again", "other", "gone"}).Draw(t, name); {
+				case what == "gone":
+					delete(published, name)
+				case what == "other":
+					published[name] = publish(name)
+				case what == "again" && old != nil:
+					published[name] = old.DeepCopy()
+				}
+			}
+			list := slices.Collect(maps.Values(published))
+			before := index
+			if step == 0 {
+				index = NewInventory(list)
+			} else {
+				index = index.With(list)
+			}
+			anew := NewInventory(list)
+			for _, node := range nodes {
+				if got, want := byName(index.World(node)), byName(anew.World(node)); !slices.Equal(got, want) {
+					t.Fatalf("the world of %s has %d slices that are not the %d published", node, len(got), len(want))
+				}
+				got, _ := index.Count(node, ledger, all)
+				if want, _ := anew.Count(node, ledger, all); got != want {
+					t.Fatalf("%d devices of %s are counted, want %d", got, node, want)
+				}
+				if before != nil && before.Version(node, ledger) == index.Version(node, ledger) && !slices.Equal(byName(ofPools(before, node)), byName(ofPools(index, node))) {
+					t.Fatalf("the slices of %s have changed, and the version has not", node)
+				}
+			}
+			if got, want := index.Shared(all), anew.Shared(all); got != want {
+				t.Fatalf("%d devices are shared, want %d", got, want)
+			}
+		}
+	})
+}
+
+// ofPools are the slices of all pools that a node has by name.
+func ofPools(inventory *Inventory, node string) []*resourceapi.ResourceSlice {
+	var of []*resourceapi.ResourceSlice
+	for _, pool := range inventory.poolsOf(node) {
+		of = append(of, inventory.pools[pool]...)
+	}
+	return of
 }

@@ -7,6 +7,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/api"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
 )
@@ -26,9 +27,18 @@ type Ledger struct {
 	// shares counts the shares of each device that are allocated.
 	shares map[structured.DeviceID]int
 	// version counts the changes, and changed is the version of the last change to a
-	// device of each pool.
-	version int
-	changed map[poolID]int
+	// device of each pool, touched that of the last of all.
+	version, touched int
+	changed          map[poolKey]int
+}
+
+// poolKey names a pool as the allocator names its devices: keys are compared by address.
+type poolKey struct {
+	driver, pool api.UniqueString
+}
+
+func keyOf(id structured.DeviceID) poolKey {
+	return poolKey{driver: id.Driver, pool: id.Pool}
 }
 
 // NewLedger returns a ledger in which nothing is allocated. Sharing tells whether one
@@ -42,7 +52,7 @@ func NewLedger(sharing bool) *Ledger {
 		},
 		sharing: sharing,
 		shares:  make(map[structured.DeviceID]int),
-		changed: make(map[poolID]int),
+		changed: make(map[poolKey]int),
 	}
 }
 
@@ -74,6 +84,9 @@ func renew[K comparable](set, other sets.Set[K], differs func(K)) {
 			differs(id)
 		}
 	}
+	if len(set) == len(other) {
+		return
+	}
 	for id := range other {
 		if !set.Has(id) {
 			set.Insert(id)
@@ -84,7 +97,8 @@ func renew[K comparable](set, other sets.Set[K], differs func(K)) {
 
 // touch notes that something has changed about a device.
 func (l *Ledger) touch(id structured.DeviceID) {
-	l.changed[poolID{driver: id.Driver.String(), pool: id.Pool.String()}] = l.version
+	l.changed[keyOf(id)] = l.version
+	l.touched = l.version
 }
 
 // State is the current allocated state. The caller must not change it, and it

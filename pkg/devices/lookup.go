@@ -26,7 +26,7 @@ func (inv *Inventory) Device(driver, pool, name string) *resourceapi.Device {
 
 // OnNode calls visit for each device that the node publishes by name.
 func (inv *Inventory) OnNode(node string, visit func(driver string, device *resourceapi.Device)) {
-	for _, id := range inv.poolsOfNode[node] {
+	for _, id := range inv.poolsOf(node) {
 		generation := newestGeneration(inv.pools[id])
 		for _, slice := range inv.pools[id] {
 			if slice.Spec.Pool.Generation != generation || slice.Spec.NodeName == nil || *slice.Spec.NodeName != node {

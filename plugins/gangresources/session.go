@@ -115,8 +115,7 @@ func (p *Plugin) gatherAllocatedState(ctx context.Context) (*structured.Allocate
 // them are free, the session's own choices taken into account. A class that does
 // not exist has none.
 func (s *Session) Devices(node, class string) (total, free int) {
-	counted := s.Tally(Want{Class: class}).count(node)
-	return counted.total, counted.free
+	return s.Tally(Want{Class: class}).Devices(node)
 }
 
 // HasClass reports whether the DeviceClass exists.

@@ -38,7 +38,7 @@ type Tally struct {
 	// common is how many devices of the sort there are that are not tied to one node.
 	common int
 	// counts is what is known of each node. It is the plugin's.
-	counts map[string]count
+	counts map[string]*count
 }
 
 // count is the number of devices of a sort that a node publishes by name, as it was at a
@@ -47,7 +47,8 @@ type count struct {
 	total, free int
 	// shareable is set when several claims may share one of them.
 	shareable bool
-	at        devices.Version
+	// at is the version of the node, and seen that of the cluster at which it was still so.
+	at, seen devices.Version
 }
 
 // Tally returns the count of a sort of devices.
@@ -87,6 +88,14 @@ func (t *Tally) Supply(node string) (total, free int64) {
 	return int64(counted.total + t.common), int64(counted.free + t.common)
 }
 
+// Devices returns how many devices of the sort a node publishes by name and how many of
+// them are free, the session's own choices taken into account. A class that does not exist
+// has none.
+func (t *Tally) Devices(node string) (total, free int) {
+	counted := t.count(node)
+	return counted.total, counted.free
+}
+
 // count counts the devices that a node publishes by name, again when something has
 // changed about its pools.
 func (t *Tally) count(node string) count {
@@ -94,14 +103,19 @@ func (t *Tally) count(node string) count {
 		return count{}
 	}
 	s := t.session
-	version := s.inventory.Version(node, s.ledger)
-	if known, ok := t.counts[node]; ok && known.at == version {
-		return known
+	seen := s.inventory.Latest(s.ledger)
+	known := t.counts[node]
+	if known != nil && known.seen == seen {
+		return *known
 	}
-	c := count{at: version}
-	c.total, c.free = s.inventory.Count(node, s.ledger, s.meant(t.class, t.want, &c.shareable))
-	t.counts[node] = c
-	return c
+	version := s.inventory.Version(node, s.ledger)
+	if known == nil || known.at != version {
+		known = &count{at: version}
+		known.total, known.free = s.inventory.Count(node, s.ledger, s.meant(t.class, t.want, &known.shareable))
+		t.counts[node] = known
+	}
+	known.seen = seen
+	return *known
 }
 
 // maxCounts is how many sorts of devices are remembered.
@@ -112,16 +126,16 @@ const maxCounts = 64
 type countBook struct {
 	// classes are those of the session (Session.Classes).
 	classes uint64
-	bySort  map[string]map[string]count
+	bySort  map[string]map[string]*count
 }
 
 // of returns what is known of the nodes for a sort of devices, by name of the node.
-func (b *countBook) of(classes uint64, sort string) map[string]count {
+func (b *countBook) of(classes uint64, sort string) map[string]*count {
 	if b.bySort == nil || b.classes != classes || b.bySort[sort] == nil && len(b.bySort) >= maxCounts {
-		b.classes, b.bySort = classes, make(map[string]map[string]count)
+		b.classes, b.bySort = classes, make(map[string]map[string]*count)
 	}
 	if b.bySort[sort] == nil {
-		b.bySort[sort] = make(map[string]count)
+		b.bySort[sort] = make(map[string]*count)
 	}
 	return b.bySort[sort]
 }
