@@ -6,6 +6,7 @@ import (
 	"context"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/utils/lru"
@@ -22,19 +23,26 @@ const (
 )
 
 // Classifier knows which devices a DeviceClass selects. It remembers its answers
-// for as long as neither slice nor class changes. It may be used by several
-// goroutines.
+// for as long as neither the devices of a slice nor the class changes. It may be used by
+// several goroutines.
 type Classifier struct {
 	expressions *cel.Cache
 	matches     *lru.Cache
 }
 
-// matchKey names one version of a slice and one of a class, and the selectors of a
-// request besides.
+// matchKey names a slice, one version of a class, and the selectors of a request besides.
 type matchKey struct {
-	slice, class               types.UID
-	sliceVersion, classVersion string
-	selectors                  string
+	slice, class types.UID
+	classVersion string
+	selectors    string
+}
+
+// answer is what is known for one version of a slice, and what it was made of.
+type answer struct {
+	version string
+	driver  string
+	devices []resourceapi.Device
+	wanted  []bool
 }
 
 // NewClassifier returns a classifier that compiles selectors with the features.
@@ -54,17 +62,27 @@ func (c *Classifier) Selected(slice *resourceapi.ResourceSlice, class *resourcea
 // Wanted tells for each device of the slice whether the class and the selectors of a
 // request select it.
 func (c *Classifier) Wanted(slice *resourceapi.ResourceSlice, class *resourceapi.DeviceClass, selectors []resourceapi.DeviceSelector) []bool {
-	key := matchKey{slice: slice.UID, class: class.UID, sliceVersion: slice.ResourceVersion, classVersion: class.ResourceVersion, selectors: SelectorKey(selectors)}
+	key := matchKey{slice: slice.UID, class: class.UID, classVersion: class.ResourceVersion, selectors: SelectorKey(selectors)}
+	now := answer{version: slice.ResourceVersion, driver: slice.Spec.Driver, devices: slice.Spec.Devices}
 	if known, ok := c.matches.Get(key); ok {
-		return known.([]bool)
+		known := known.(answer)
+		switch {
+		case known.version == now.version:
+			return known.wanted
+		case known.driver == now.driver && equality.Semantic.DeepEqual(known.devices, now.devices):
+			// Drivers publish the same again, when they start or something else changes.
+			now.wanted = known.wanted
+			c.matches.Add(key, now)
+			return now.wanted
+		}
 	}
-	wanted := make([]bool, len(slice.Spec.Devices))
-	for i := range slice.Spec.Devices {
-		device := &slice.Spec.Devices[i]
-		wanted[i] = c.selects(class.Spec.Selectors, slice.Spec.Driver, device) && c.selects(selectors, slice.Spec.Driver, device)
+	now.wanted = make([]bool, len(now.devices))
+	for i := range now.devices {
+		device := &now.devices[i]
+		now.wanted[i] = c.selects(class.Spec.Selectors, now.driver, device) && c.selects(selectors, now.driver, device)
 	}
-	c.matches.Add(key, wanted)
-	return wanted
+	c.matches.Add(key, now)
+	return now.wanted
 }
 
 // SelectorKey returns a text that is equal for equal selectors.

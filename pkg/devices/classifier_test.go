@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
 )
@@ -69,6 +70,42 @@ func TestSelectedFollowsChanges(t *testing.T) {
 	} {
 		if diff := cmp.Diff(step.want, classifier.Selected(step.slice, step.class)); diff != "" {
 			t.Errorf("%s: selected (-want +got):\n%s", step.what, diff)
+		}
+	}
+}
+
+// The answer for devices that are published again as they were is the one that is known;
+// anything that a selector may see makes it another.
+func TestSelectedOfDevicesPublishedAnew(t *testing.T) {
+	attribute := func(value string) func(*resourceapi.ResourceSlice) {
+		return func(s *resourceapi.ResourceSlice) {
+			s.Spec.Devices[0].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"type": {StringValue: &value}}
+		}
+	}
+	capacity := func(value string) func(*resourceapi.ResourceSlice) {
+		return func(s *resourceapi.ResourceSlice) {
+			s.Spec.Devices[0].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse(value)}}
+		}
+	}
+	version := func(version string) func(*resourceapi.ResourceSlice) {
+		return func(s *resourceapi.ResourceSlice) { s.ResourceVersion = version }
+	}
+	for _, tc := range []struct {
+		name       string
+		old, slice *resourceapi.ResourceSlice
+		known      bool
+	}{
+		{"nothing else", slice("s", "n1", 1, attribute("gpu")), slice("s", "n1", 1, attribute("gpu"), version("2"), generation(2)), true},
+		{"the same capacity in another unit", slice("s", "n1", 1, capacity("1Gi")), slice("s", "n1", 1, capacity("1024Mi"), version("2")), true},
+		{"another attribute", slice("s", "n1", 1, attribute("gpu")), slice("s", "n1", 1, attribute("mig"), version("2")), false},
+		{"another capacity", slice("s", "n1", 1, capacity("1Gi")), slice("s", "n1", 1, capacity("2Gi"), version("2")), false},
+		{"another device", slice("s", "n1", 1), slice("s", "n1", 2, version("2")), false},
+		{"another driver", slice("s", "n1", 1), slice("s", "n1", 1, version("2"), ofDriver("other")), false},
+	} {
+		classifier, class := NewClassifier(cel.Features{}), deviceClass("1", "true")
+		old, now := classifier.Selected(tc.old, class), classifier.Selected(tc.slice, class)
+		if known := &old[0] == &now[0]; known != tc.known {
+			t.Errorf("%s: taken from what is known: %v, want %v", tc.name, known, tc.known)
 		}
 	}
 }
