@@ -150,7 +150,7 @@ func benchPlanner(b testing.TB, load benchLoad) (context.Context, *Plugin, gang.
 	pl := sorter(b, []*v1alpha1.PodGang{testGang("g", 0, "", int32(len(pods)), pods...)}, pods...)
 	pl.args, pl.handle, pl.resources = &config.PodGangArgs{SearchBudget: 10000}, handle, resources
 	pl.bindings, pl.landscape, pl.bests, pl.keeps = newBindingBook(nil), newLandscape(pl.args), newBests(), newKeepBook(0)
-	pl.screens = newScreenBook()
+	pl.screens, pl.keys = newScreenBook(), newKeyBook()
 	pl.screens.configure(handle.ListPlugins())
 	pl.reports = report.New(testScheduler, pl.index, client, nil, config.StatusPolicyFull) // and it does not run
 	snapshot, ready := pl.index.Snapshot(gang.Key{Namespace: "ns", Name: "g"}, pods[0].UID)

@@ -27,16 +27,17 @@
 // constraints of the PodGang, in the order of levels that a ClusterTopologyBinding
 // tells (bindings.go) or the arguments; one NVLink domain for each ComputeDomain;
 // near the members that have a place, and near gangs of the same PodCliqueSet
-// replica. The landscape keeps the topology of the cluster from one plan to the next, and
-// the screenBook what the filters have said of nodes that have not changed since.
+// replica. The landscape keeps the topology of the cluster from one plan to the next, the
+// screenBook what the filters have said of nodes that have not changed since, and the
+// keyBook which pods ask for the same.
 // A member that joins a gang which has its floors is placed in the same way, alone
 // (join.go).
 //
 // # Concurrency
 //
 // PreFilter, PostFilter, Reserve and Permit run in the scheduling cycle, which is
-// one goroutine, and so the landscape, the screenBook and the remembered best placements
-// need no lock; Bind, PostBind and Unreserve run in binding cycles, many at a time;
+// one goroutine, and so the landscape, the screenBook, the keyBook and the remembered best
+// placements need no lock; Bind, PostBind and Unreserve run in binding cycles, many at a time;
 // PreEnqueue, Less and the queueing hints run under the lock of the scheduling queue.
 // Filter runs in the scheduling cycle for several nodes at a time, and reads the book of
 // kept nodes alone. The state they share is the gang.Index and the books (of waits,

@@ -29,6 +29,8 @@ type landscape struct {
 	slices string
 	// groupOf is the placement group that each slice tells, "" for none.
 	groupOf map[*resourceapi.ResourceSlice]string
+	// groups are the placement groups that slices tell, by name of the node.
+	groups map[string]string
 	// known are the nodes of the last snapshot, in its order, byName their indices in the
 	// order of their names, and generation is how often something has changed about them
 	// that decides how good a placement can be at best.
@@ -137,7 +139,10 @@ func (l *landscape) readSlices(generation string, all []*resourceapi.ResourceSli
 			groups[*slice.Spec.NodeName] = group
 		}
 	}
-	l.index.Overlay(placementGroup, groups)
+	if !maps.Equal(groups, l.groups) {
+		l.index.Overlay(placementGroup, groups)
+		l.groups = groups
+	}
 	l.slices = generation
 }
 

@@ -44,9 +44,10 @@ type Plugin struct {
 	joins *waitBook
 	// bindings knows the order of topology levels.
 	bindings *bindingBook
-	// landscape, screens and bests are for the scheduling cycle's goroutine alone.
+	// landscape, screens, keys and bests are for the scheduling cycle's goroutine alone.
 	landscape *landscape
 	screens   *screenBook
+	keys      *keyBook
 	bests     *bests
 	// extras knows since when extras have been giving way to floors.
 	extras *extraBook
@@ -115,6 +116,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle, findResour
 		bindings:        newBindingBook(own.TopologyLevels),
 		landscape:       newLandscape(own),
 		screens:         newScreenBook(),
+		keys:            newKeyBook(),
 		bests:           newBests(),
 		pods:            pods,
 		priorityClasses: informers.Scheduling().V1().PriorityClasses().Lister(),

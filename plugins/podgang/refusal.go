@@ -161,14 +161,24 @@ func (w *world) reasonOf(c *class, n int) string {
 		return refused.reason
 	}
 	if len(w.stock) > 0 {
-		if lacks := w.room.lacks(c.requests, w.stock[n].Free, w.stock[n].Total, w.session.HasClass); lacks != "" {
-			return lacks
+		if short := w.room.short(c.requests, w.stock[n].Free, w.stock[n].Total); short.column >= 0 {
+			return w.textOf(short)
 		}
 		if w.Count(c.index, n) == 0 {
 			return w.lacksChoice(c, n)
 		}
 	}
 	return hasRoom
+}
+
+// textOf says what a node is short of; nodes are often short of the same.
+func (w *world) textOf(short shortfall) string {
+	text, known := w.texts[short]
+	if !known {
+		text = w.room.text(short, w.session.HasClass)
+		w.texts[short] = text
+	}
+	return text
 }
 
 // lacksChoice says of which alternatives a node has too little.
@@ -214,22 +224,27 @@ func (w *world) lacking() string {
 		}
 	}
 	needed := make(map[string]int)
-	usable := make(map[string]sets.Set[int])
+	usable := make(map[string][]bool)
 	for c, pods := range members {
 		for deviceClass, count := range w.deviceCounts(c.pod) {
 			needed[deviceClass] += pods * count
 			if usable[deviceClass] == nil {
-				usable[deviceClass] = sets.New[int]()
+				usable[deviceClass] = make([]bool, len(w.nodes))
 			}
-			usable[deviceClass].Insert(c.nodes...)
+			for _, n := range c.nodes {
+				usable[deviceClass][n] = true
+			}
 		}
 	}
 	var lacking []string
 	for _, deviceClass := range slices.Sorted(maps.Keys(needed)) {
 		total, free := 0, 0
-		for n := range usable[deviceClass] {
-			t, f := w.session.Devices(w.nodes[n].Node().Name, deviceClass)
-			total, free = total+t, free+f
+		tally := w.session.Tally(gangresources.Want{Class: deviceClass})
+		for n, node := range w.nodes {
+			if usable[deviceClass][n] {
+				t, f := tally.Devices(node.Node().Name)
+				total, free = total+t, free+f
+			}
 		}
 		switch {
 		case needed[deviceClass] <= free || !w.session.HasClass(deviceClass):

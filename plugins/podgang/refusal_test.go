@@ -49,7 +49,10 @@ func (c fakeClaims) Get(_, name string) (*resourceapi.ResourceClaim, error) {
 // testWorld is a world of nodes, in which no member has been placed.
 func testWorld(nodes int, claims map[string]*resourceapi.ResourceClaim) *world {
 	handle := fakeHandle{fakeManager: fakeManager{fakeClaims: fakeClaims{claims: claims}}}
-	w := &world{pl: &Plugin{handle: handle}, classOf: make(map[string]*class), named: make(map[string]bool)}
+	w := &world{
+		pl:      &Plugin{handle: handle, keys: newKeyBook()},
+		classOf: make(map[string]*class), named: make(map[string]bool), texts: make(map[shortfall]string),
+	}
 	for range nodes {
 		info := framework.NewNodeInfo()
 		info.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})

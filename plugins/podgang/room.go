@@ -196,23 +196,35 @@ func requestOf(requests v1.ResourceList, name v1.ResourceName) int64 {
 	return quantity.Value()
 }
 
-// lacks says what a node has too little of for one pod, "" for nothing. The words
-// are those of the filters. exists tells whether there is a DeviceClass of a name.
-func (r *room) lacks(requests, free, total []int64, exists func(class string) bool) string {
-	for i, c := range r.columns {
-		switch {
-		case requests[i] == 0 || requests[i] <= free[i]:
-		case c.resource == v1.ResourcePods:
-			return "Too many pods"
-		case c.resource != "":
-			return "Insufficient " + string(c.resource)
-		case !exists(c.want.Class):
-			return fmt.Sprintf("device class %s does not exist", c.want.Class)
-		case total[i] == 0:
-			return "no " + c.want.Class
-		default:
-			return fmt.Sprintf("cannot allocate all claims, %d of %d %s free", free[i], total[i], c.want.Class)
+// shortfall is what a node has too little of for one pod: the column, and what there is.
+type shortfall struct {
+	column      int
+	free, total int64
+}
+
+// short returns the first column of which a node has too little for one pod; none is -1.
+func (r *room) short(requests, free, total []int64) shortfall {
+	for i := range r.columns {
+		if requests[i] > 0 && requests[i] > free[i] {
+			return shortfall{column: i, free: free[i], total: total[i]}
 		}
 	}
-	return ""
+	return shortfall{column: -1}
+}
+
+// text says what is short, in the words of the filters. exists tells whether there is a
+// DeviceClass of a name.
+func (r *room) text(s shortfall, exists func(class string) bool) string {
+	switch c := r.columns[s.column]; {
+	case c.resource == v1.ResourcePods:
+		return "Too many pods"
+	case c.resource != "":
+		return "Insufficient " + string(c.resource)
+	case !exists(c.want.Class):
+		return fmt.Sprintf("device class %s does not exist", c.want.Class)
+	case s.total == 0:
+		return "no " + c.want.Class
+	default:
+		return fmt.Sprintf("cannot allocate all claims, %d of %d %s free", s.free, s.total, c.want.Class)
+	}
 }

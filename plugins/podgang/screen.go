@@ -89,7 +89,10 @@ func (c *class) filtered(n int) (refusal nodeRefusal, refused bool) {
 // fewest are free, so that large holes stay whole; members that need none go where there
 // are none to waste. Nodes alike in that are in the order of their names.
 func (w *world) order(c *class) {
-	deviceClass := w.firstDeviceClass(c.pod)
+	var tally *gangresources.Tally
+	if deviceClass := w.firstDeviceClass(c.pod); deviceClass != "" {
+		tally = w.session.Tally(gangresources.Want{Class: deviceClass})
+	}
 	ranks := make([]int, len(w.nodes))
 	for _, n := range w.pl.landscape.byName {
 		if c.answers[n] != nil {
@@ -97,8 +100,8 @@ func (w *world) order(c *class) {
 		}
 		c.nodes = append(c.nodes, n)
 		name := w.nodes[n].Node().Name
-		if deviceClass != "" {
-			_, ranks[n] = w.session.Devices(name, deviceClass)
+		if tally != nil {
+			_, ranks[n] = tally.Devices(name)
 		} else if w.session.Publishes(name) {
 			ranks[n] = 1
 		}

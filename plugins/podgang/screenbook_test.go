@@ -80,6 +80,7 @@ func (s *screener) screen(change ...func(*v1.Pod)) (passing []string, asked int)
 		pod = pod.DeepCopy()
 		for _, change := range change {
 			change(pod)
+			pod.ResourceVersion = "changed"
 		}
 		must(s.t, w.addMember("w", pod, true))
 	}

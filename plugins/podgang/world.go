@@ -53,6 +53,8 @@ type world struct {
 	daemons map[int]int
 	// sorts are answers of Session.Nature, by the text of what was asked.
 	sorts map[string]gangresources.Nature
+	// texts are those of what nodes are short of.
+	texts map[shortfall]string
 	// inventory tells versions of the cluster's nodes and devices apart.
 	inventory string
 	// layout is where the members are to be relative to each other.
@@ -131,6 +133,7 @@ func (pl *Plugin) newWorld(ctx context.Context) (*world, error) {
 		used:      make(map[int][]int64),
 		daemons:   make(map[int]int),
 		sorts:     make(map[string]gangresources.Nature),
+		texts:     make(map[shortfall]string),
 	}, nil
 }
 
@@ -149,7 +152,9 @@ func (w *world) addMember(group string, pod *v1.Pod, floor bool) error {
 
 // classFor returns the class of a pod, a new one if it is the first of its kind.
 func (w *world) classFor(group string, pod *v1.Pod) (*class, error) {
-	key, err := classKey(group, pod, w.claim)
+	key, err := w.pl.keys.of(
+		keyed{kind: memberKey, group: group, pod: pod.UID, version: pod.ResourceVersion, claims: claimsOf(pod, w.claim)},
+		func() (string, error) { return classKey(group, pod, w.claim) })
 	if err != nil {
 		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
