@@ -83,7 +83,7 @@ func (f *foresight) seeClaim(obj any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range claim.Spec.Devices.Requests {
-		for _, want := range wantsOf(&claim.Spec.Devices.Requests[i]) {
+		for _, want := range Wants(&claim.Spec.Devices.Requests[i]) {
 			key := want.key()
 			if _, known := f.wants[key]; !known && len(f.wants) < maxForeseen {
 				f.wants[key] = want
@@ -92,19 +92,6 @@ func (f *foresight) seeClaim(obj any) {
 			}
 		}
 	}
-}
-
-// wantsOf returns the sorts of devices that a request may get.
-func wantsOf(request *resourceapi.DeviceRequest) []Want {
-	if exactly := request.Exactly; exactly != nil {
-		return []Want{{Class: exactly.DeviceClassName, Selectors: exactly.Selectors}}
-	}
-	var wants []Want
-	for i := range request.FirstAvailable {
-		sub := &request.FirstAvailable[i]
-		wants = append(wants, Want{Class: sub.DeviceClassName, Selectors: sub.Selectors})
-	}
-	return wants
 }
 
 // seeClass has all devices judged again by a class that has changed.

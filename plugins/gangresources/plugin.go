@@ -111,55 +111,65 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (*Plugin, 
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
 	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
-	inTreeArgs := &schedulerconfig.DynamicResourcesArgs{
-		FilterTimeout:  own.FilterTimeout,
-		BindingTimeout: own.BindingTimeout,
-	}
-	book := newDeviceBook()
-	manager = bookedManager{SharedDRAManager: manager, book: book}
-	view := &planningManager{SharedDRAManager: manager, ledger: devices.NewLedger(features.EnableDRAConsumableCapacity)}
-	inTree, err := newInTree(ctx, inTreeArgs, bookedHandle{Handle: handle, manager: manager}, features)
-	if err != nil {
-		return nil, err
-	}
-	// A session bounds the search itself.
-	plannerArgs := &schedulerconfig.DynamicResourcesArgs{BindingTimeout: own.BindingTimeout}
-	planner, err := newInTree(ctx, plannerArgs, planningHandle{Handle: handle, manager: view}, features)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := handle.SharedInformerFactory().Resource().V1().ResourceClaims().Informer().AddEventHandler(book.handlers()); err != nil {
-		return nil, fmt.Errorf("plugin %s: watch claims: %w", Name, err)
-	}
 	celFeatures := cel.Features{
 		EnableConsumableCapacity: features.EnableDRAConsumableCapacity,
 		EnableListTypeAttributes: features.EnableDRAListTypeAttributes,
 	}
-	hints := hintsOf(own.NUMAHints)
-	classifier := devices.NewClassifier(celFeatures)
-	foresight := newForesight(manager, classifier.Wanted)
-	if err := foresight.watch(handle.SharedInformerFactory()); err != nil {
-		return nil, fmt.Errorf("plugin %s: watch claims, classes and slices: %w", Name, err)
+	book, hints := newDeviceBook(), hintsOf(own.NUMAHints)
+	p := &Plugin{
+		book:          book,
+		handle:        handle,
+		manager:       bookedManager{SharedDRAManager: manager, book: book},
+		features:      features,
+		classifier:    devices.NewClassifier(celFeatures),
+		seed:          maphash.MakeSeed(),
+		published:     &published{inventory: devices.NewInventory(nil)},
+		hints:         hints,
+		chooser:       devices.NewChooser(own.AlignmentAttributes, hints),
+		celCache:      cel.NewCache(cachedSelectors, celFeatures),
+		filterTimeout: ptr.Deref(own.FilterTimeout, metav1.Duration{}).Duration,
+		isMember:      func(*v1.Pod) bool { return false },
+		reservations:  make(map[types.UID]*Reservation),
+	}
+	if err := p.addInstances(ctx, own); err != nil {
+		return nil, err
+	}
+	if err := p.watch(ctx); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// addInstances makes the two instances of the in-tree plugin: the one that allocates for
+// pods, and the one that plans.
+func (p *Plugin) addInstances(ctx context.Context, args *config.PodGangResourcesArgs) (err error) {
+	inTreeArgs := &schedulerconfig.DynamicResourcesArgs{
+		FilterTimeout:  args.FilterTimeout,
+		BindingTimeout: args.BindingTimeout,
+	}
+	p.DynamicResources, err = newInTree(ctx, inTreeArgs, bookedHandle{Handle: p.handle, manager: p.manager}, p.features)
+	if err != nil {
+		return err
+	}
+	// A session bounds the search itself.
+	plannerArgs := &schedulerconfig.DynamicResourcesArgs{BindingTimeout: args.BindingTimeout}
+	p.view = &planningManager{SharedDRAManager: p.manager, ledger: devices.NewLedger(p.features.EnableDRAConsumableCapacity)}
+	p.planner, err = newInTree(ctx, plannerArgs, planningHandle{Handle: p.handle, manager: p.view}, p.features)
+	return err
+}
+
+// watch keeps the book of devices, and has devices judged ahead.
+func (p *Plugin) watch(ctx context.Context) error {
+	factory := p.handle.SharedInformerFactory()
+	if _, err := factory.Resource().V1().ResourceClaims().Informer().AddEventHandler(p.book.handlers()); err != nil {
+		return fmt.Errorf("plugin %s: watch claims: %w", Name, err)
+	}
+	foresight := newForesight(p.manager, p.classifier.Wanted)
+	if err := foresight.watch(factory); err != nil {
+		return fmt.Errorf("plugin %s: watch claims, classes and slices: %w", Name, err)
 	}
 	go foresight.run(ctx)
-	return &Plugin{
-		DynamicResources: inTree,
-		book:             book,
-		handle:           handle,
-		manager:          manager,
-		features:         features,
-		planner:          planner,
-		view:             view,
-		classifier:       classifier,
-		seed:             maphash.MakeSeed(),
-		published:        &published{inventory: devices.NewInventory(nil)},
-		hints:            hints,
-		chooser:          devices.NewChooser(own.AlignmentAttributes, hints),
-		celCache:         cel.NewCache(cachedSelectors, celFeatures),
-		filterTimeout:    ptr.Deref(own.FilterTimeout, metav1.Duration{}).Duration,
-		isMember:         func(*v1.Pod) bool { return false },
-		reservations:     make(map[types.UID]*Reservation),
-	}, nil
+	return nil
 }
 
 func hintsOf(args []config.NUMAHint) devices.Hints {

@@ -20,6 +20,20 @@ type Want struct {
 	Selectors []resourceapi.DeviceSelector
 }
 
+// Wants returns the sorts of devices that a request may get, in the order of preference:
+// one, or its alternatives.
+func Wants(request *resourceapi.DeviceRequest) []Want {
+	if exactly := request.Exactly; exactly != nil {
+		return []Want{{Class: exactly.DeviceClassName, Selectors: exactly.Selectors}}
+	}
+	wants := make([]Want, 0, len(request.FirstAvailable))
+	for i := range request.FirstAvailable {
+		sub := &request.FirstAvailable[i]
+		wants = append(wants, Want{Class: sub.DeviceClassName, Selectors: sub.Selectors})
+	}
+	return wants
+}
+
 // plenty is the supply of a device that several claims may share.
 const plenty = 1 << 20
 

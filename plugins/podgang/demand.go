@@ -140,9 +140,8 @@ func (d *demand) addClaim(args *config.PodGangArgs, sorts natures, entry *v1.Pod
 // counts as one device.
 func (d *demand) addChoice(request *resourceapi.DeviceRequest) {
 	var choice []deviceDemand
-	for i := range request.FirstAvailable {
-		sub := &request.FirstAvailable[i]
-		choice = append(choice, deviceDemand{want: gangresources.Want{Class: sub.DeviceClassName, Selectors: sub.Selectors}, count: max(1, sub.Count)})
+	for i, want := range gangresources.Wants(request) {
+		choice = append(choice, deviceDemand{want: want, count: max(1, request.FirstAvailable[i].Count)})
 	}
 	d.choices = append(d.choices, choice)
 }
@@ -151,16 +150,16 @@ func (d *demand) addChoice(request *resourceapi.DeviceRequest) {
 // devices of a node one. exact tells that it is that number of that sort and nothing
 // else.
 func read(request *resourceapi.DeviceRequest) (want gangresources.Want, count int64, exact bool) {
+	wants := gangresources.Wants(request)
 	switch {
-	case request.Exactly != nil && request.Exactly.AllocationMode == resourceapi.DeviceAllocationModeAll:
-		return gangresources.Want{Class: request.Exactly.DeviceClassName, Selectors: request.Exactly.Selectors}, 1, false
-	case request.Exactly != nil:
-		return gangresources.Want{Class: request.Exactly.DeviceClassName, Selectors: request.Exactly.Selectors}, max(1, request.Exactly.Count), true
-	case len(request.FirstAvailable) > 0:
-		first := &request.FirstAvailable[0]
-		return gangresources.Want{Class: first.DeviceClassName, Selectors: first.Selectors}, max(1, first.Count), false
+	case len(wants) == 0:
+		return gangresources.Want{}, 0, false
+	case request.Exactly == nil:
+		return wants[0], max(1, request.FirstAvailable[0].Count), false
+	case request.Exactly.AllocationMode == resourceapi.DeviceAllocationModeAll:
+		return wants[0], 1, false
 	}
-	return gangresources.Want{}, 0, false
+	return wants[0], max(1, request.Exactly.Count), true
 }
 
 // domainOf names the ComputeDomain of a claim for a channel: by the UID in the
