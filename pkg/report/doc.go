@@ -7,5 +7,6 @@
 //
 // Everything is written in the background. Callers on the scheduling path only
 // leave a note. What is written is derived from the state of the gang at that
-// time, so that a lost or repeated note does no harm.
+// time, so that a lost or repeated note does no harm. A phase that is about to be another
+// one is not written (phase.go): a PodGang costs the API server more than a binding.
 package report

@@ -154,16 +154,17 @@ type write struct {
 }
 
 func phaseWrite(phase v1alpha1.PodGangPhase) write {
-	return write{
-		Object: "podgangs ns/g", Subresource: "status", Type: types.MergePatchType,
-		Body: map[string]any{"status": map[string]any{"phase": string(phase)}},
-	}
+	return statusWrite(map[string]any{"phase": string(phase)})
 }
 
 func scoreWrite(score float64) write {
+	return statusWrite(map[string]any{"placementScore": score})
+}
+
+func statusWrite(status map[string]any) write {
 	return write{
 		Object: "podgangs ns/g", Subresource: "status", Type: types.MergePatchType,
-		Body: map[string]any{"status": map[string]any{"placementScore": score}},
+		Body: map[string]any{"status": status},
 	}
 }
 

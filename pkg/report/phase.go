@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,42 @@ func phaseOf(view gang.View) v1alpha1.PodGangPhase {
 		return v1alpha1.PodGangPhaseStarting
 	}
 	return v1alpha1.PodGangPhasePending
+}
+
+const (
+	// settle is how long a gang may take to be bound before it is called Starting: it is
+	// then bound as a rule, and the phase is written together with the score.
+	settle = time.Second
+	// unseen is how long a gang that has no phase may wait to be looked at before it is
+	// called Pending: nearly all are bound or refused before, however long the queue is.
+	unseen = 30 * time.Second
+)
+
+// passing is a state that a gang goes through: it is bound in part or not at all, and
+// nobody has said that it must wait.
+type passing struct {
+	bound bool
+	// since is zero when the gang is in no such state.
+	since time.Time
+}
+
+// passes returns how long the status of the gang is not to be written yet, as another is
+// likely to follow.
+func (n *note) passes(view gang.View, now time.Time) time.Duration {
+	if view.Satisfied || view.Blocked != "" || n.verdict.reason != "" || view.Object == nil {
+		n.passing = passing{}
+		return 0
+	}
+	if n.passing.since.IsZero() || n.passing.bound != view.AnyBound {
+		n.passing = passing{bound: view.AnyBound, since: now}
+	}
+	switch {
+	case view.AnyBound:
+		return max(0, n.passing.since.Add(settle).Sub(now))
+	case view.Object.Status.Phase == "":
+		return max(0, n.passing.since.Add(unseen).Sub(now))
+	}
+	return 0
 }
 
 // mayWriteStatus reports whether the status of the PodGang is the scheduler's to

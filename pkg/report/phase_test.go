@@ -119,6 +119,7 @@ func TestPhaseIsWritten(t *testing.T) {
 	defer f.stop()
 
 	f.reportNow()
+	f.reportAfter(unseen)
 	f.expectWrites(phaseWrite(v1alpha1.PodGangPhasePending))
 	f.reportNow()
 	f.expectWrites() // the informer has not shown it yet
@@ -126,6 +127,7 @@ func TestPhaseIsWritten(t *testing.T) {
 	p = changed(p, onNode)
 	f.setPod(p)
 	f.reportNow()
+	f.reportAfter(settle)
 	f.expectWrites(phaseWrite(v1alpha1.PodGangPhaseStarting))
 
 	f.changeGang(func(pg *v1alpha1.PodGang) { pg.Status.Phase = v1alpha1.PodGangPhaseStarting })
@@ -136,6 +138,44 @@ func TestPhaseIsWritten(t *testing.T) {
 	f.setPod(changed(q, running))
 	f.reportNow()
 	f.expectWrites(phaseWrite(v1alpha1.PodGangPhaseRunning))
+}
+
+// Of a gang that is bound as soon as it is looked at, the phase is written once.
+func TestPhaseThatPassesIsNotWritten(t *testing.T) {
+	p, q := pod("p"), pod("q")
+	f := newFixture(t, config.StatusPolicyFull, 2, p, q)
+	defer f.stop()
+	f.reportNow()
+	f.reportAfter(unseen - 1)
+	f.expectWrites()
+	f.setPod(changed(p, onNode))
+	f.reportNow()
+	f.reportAfter(settle - 1)
+	f.expectWrites()
+	f.setPod(changed(q, onNode))
+	f.Scored(key, 0.75)
+	f.reportNow()
+	f.expectWrites(statusWrite(map[string]any{"phase": "Starting", "placementScore": 0.75}))
+}
+
+func TestPhaseOfAGangThatWaitsIsWrittenAtOnce(t *testing.T) {
+	f := newFixture(t, config.StatusPolicyFull, 1, pod("p"))
+	defer f.stop()
+	f.Waits(key, "no room", "no room")
+	f.reportNow()
+	f.expectWrites(phaseWrite(v1alpha1.PodGangPhasePending), conditionWrite("p", ReasonUnschedulable, "no room"))
+}
+
+// A gang that has had a phase is not left with one that is wrong.
+func TestPhaseOfAGangThatHasLostItsPodsIsWritten(t *testing.T) {
+	p := pod("p", running)
+	f := newFixture(t, config.StatusPolicyFull, 1, p)
+	defer f.stop()
+	f.changeGang(func(pg *v1alpha1.PodGang) { pg.Status.Phase = v1alpha1.PodGangPhaseRunning })
+	f.index.DeletePod(p)
+	f.setPod(pod("p"))
+	f.reportNow()
+	f.expectWrites(phaseWrite(v1alpha1.PodGangPhasePending))
 }
 
 func TestPhaseIsWrittenAgainOnceAfterEachReset(t *testing.T) {

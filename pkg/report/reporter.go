@@ -91,6 +91,8 @@ type note struct {
 	// readySince is when the gang was first seen with its members and without its
 	// floors, zero if it has its floors or lacks members.
 	readySince time.Time
+	// passing is the state of a gang that is not expected to stay in it.
+	passing passing
 	// score is the placement score of the last plan, nil if there was none since the
 	// scheduler started, or it was undone.
 	score *float64
@@ -242,20 +244,23 @@ func (r *Reporter) report(ctx context.Context, key gang.Key) error {
 	}
 	var wg sync.WaitGroup
 	var object error
-	wg.Go(func() { object = r.tellGang(ctx, key, view, due.events) })
+	wg.Go(func() { object = r.tellGang(ctx, key, view, due) })
 	members := r.tellMembers(ctx, view, due)
 	wg.Wait()
 	return errors.Join(object, members)
 }
 
 // tellGang writes the events and the status of the PodGang.
-func (r *Reporter) tellGang(ctx context.Context, key gang.Key, view gang.View, due []event) error {
+func (r *Reporter) tellGang(ctx context.Context, key gang.Key, view gang.View, due dueReport) error {
 	if view.Object == nil {
 		return nil
 	}
-	events := r.writeEvents(ctx, view.Object, due)
+	events := r.writeEvents(ctx, view.Object, due.events)
 	if events != nil {
-		r.update(key, func(n *note) { n.untell(due) })
+		r.update(key, func(n *note) { n.untell(due.events) })
+	}
+	if due.passing {
+		return events
 	}
 	return errors.Join(events, r.writeStatus(ctx, key, view))
 }
@@ -287,6 +292,8 @@ type dueReport struct {
 	calm bool
 	// events are to be created on the PodGang.
 	events []event
+	// passing is set when the status is likely to be another one soon, and is not written.
+	passing bool
 	// again is when to look again, zero for not before something changes.
 	again time.Duration
 }
@@ -311,17 +318,26 @@ func (r *Reporter) due(key gang.Key, view gang.View) dueReport {
 		default:
 			tell, due.verdict = n.verdict, n.verdict
 		}
+		if wait := n.passes(view, now); wait > 0 {
+			due.passing, due.again = true, sooner(due.again, wait)
+		}
 		n.waited = n.waited || !view.Satisfied
 		n.measureWait(view, now)
 		if wait := n.toldAt.Add(pause).Sub(now); wait > 0 && (tell != n.told || n.undone != "" || n.notBound != "" || n.ignored != n.ignoredTold) {
-			if due.again == 0 || wait < due.again {
-				due.again = wait
-			}
+			due.again = sooner(due.again, wait)
 			return
 		}
 		due.events = n.tell(tell, now)
 	})
 	return due
+}
+
+// sooner returns the shorter of two times to wait, of which 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b < a {
+		return b
+	}
+	return a
 }
 
 // measureWait notes when the gang is ready, and observes how long it has waited
