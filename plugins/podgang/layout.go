@@ -222,7 +222,7 @@ func (w *world) hasMembers(c *class) bool {
 
 // survey works out the facts of the nodes, for those that the gang could use.
 func (w *world) survey() {
-	eligible := make([]bool, len(w.nodes))
+	eligible := w.pl.scratch.flags.zeroed(len(w.nodes))
 	for _, c := range w.classes {
 		for _, n := range c.eligible {
 			eligible[n] = true
@@ -309,7 +309,7 @@ func drawTogether(p *placement.Problem) {
 func (w *world) describe(pc *placement.Class, c *class) {
 	m := w.member(c, 0, 1)
 	pc.G, pc.Unit, pc.Domain, pc.Channel, pc.RDMA = m.G, m.Unit, m.Domain, m.Channel, m.RDMA
-	pc.Eligible = append([]int{}, c.eligible...)
+	pc.Eligible = c.eligibleNodes()
 	if !c.bound && !w.hasMembers(c) {
 		// A companion obeys the constraints of its own gang.
 		return

@@ -49,6 +49,8 @@ type Plugin struct {
 	screens   *screenBook
 	keys      *keyBook
 	bests     *bests
+	// scratch is the memory of the plan that is being made, in the same goroutine.
+	scratch scratch
 	// extras knows since when extras have been giving way to floors.
 	extras *extraBook
 	// keeps knows which gangs have been refused for how long, and what is kept for one.

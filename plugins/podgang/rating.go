@@ -76,7 +76,7 @@ func (w *world) best(ctx context.Context, p *placement.Problem) (score.Result, e
 		if err := w.screen(ctx, c); err != nil {
 			return score.Result{}, err
 		}
-		p.Classes[c.index].Eligible = append([]int{}, c.eligible...)
+		p.Classes[c.index].Eligible = c.eligibleNodes()
 	}
 	best := placement.Best(p)
 	w.pl.bests.cache.Add(key, best)

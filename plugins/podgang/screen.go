@@ -41,7 +41,7 @@ func (w *world) screen(ctx context.Context, c *class) error {
 	if w.pl.screens.looksAround(c.state) {
 		known = nil
 	}
-	answers := make([]*fwk.Status, len(w.nodes))
+	answers := w.pl.scratch.answers.zeroed(len(w.nodes))
 	w.pl.handle.Parallelizer().Until(ctx, len(w.nodes), func(n int) {
 		if !result.AllNodes() && !result.NodeNames.Has(w.nodes[n].Node().Name) {
 			answers[n] = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't satisfy plugin(s) "+narrowedBy).WithPlugin(narrowedBy)
@@ -57,6 +57,7 @@ func (w *world) screen(ctx context.Context, c *class) error {
 
 // sift files the answers of the filters.
 func (w *world) sift(c *class, answers []*fwk.Status) error {
+	c.eligible, c.nodes = w.pl.scratch.indices.take(len(w.nodes)), w.pl.scratch.indices.take(len(w.nodes))
 	for n, status := range answers {
 		if wouldDo(c.pod, w.nodes[n].Node(), status) {
 			c.eligible = append(c.eligible, n)
@@ -85,6 +86,15 @@ func (c *class) filtered(n int) (refusal nodeRefusal, refused bool) {
 	return nodeRefusal{plugin: c.answers[n].Plugin(), reason: c.answers[n].Message()}, true
 }
 
+// eligibleNodes returns the nodes that would do if nothing were on them, for a
+// placement.Class, where nil stands for all that the class can use now.
+func (c *class) eligibleNodes() []int {
+	if c.eligible == nil {
+		return []int{}
+	}
+	return c.eligible
+}
+
 // order lists the nodes of a class that passed: members that need devices go where
 // fewest are free, so that large holes stay whole; members that need none go where there
 // are none to waste. Nodes alike in that are in the order of their names.
@@ -93,7 +103,7 @@ func (w *world) order(c *class) {
 	if deviceClass := w.firstDeviceClass(c.pod); deviceClass != "" {
 		tally = w.session.Tally(gangresources.Want{Class: deviceClass})
 	}
-	ranks := make([]int, len(w.nodes))
+	ranks := w.pl.scratch.indices.zeroed(len(w.nodes))
 	for _, n := range w.pl.landscape.byName {
 		if c.answers[n] != nil {
 			continue

@@ -7,8 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
-
-	"github.com/podgang/podgang-scheduler/pkg/placement"
 )
 
 // measure reads what the classes ask for and what the nodes have of it.
@@ -48,11 +46,11 @@ func (w *world) takeStock() {
 			domains[c.demand.domainUID] = true
 		}
 	}
-	w.stock = make([]placement.Node, len(w.nodes))
-	w.nominated = make([]bool, len(w.nodes))
 	columns := len(w.room.columns)
 	w.room.count(w.session)
-	amounts := make([]int64, 2*columns*len(w.nodes))
+	w.stock = w.pl.scratch.stock.zeroed(len(w.nodes))
+	w.nominated = w.pl.scratch.flags.zeroed(len(w.nodes))
+	amounts := w.pl.scratch.amounts.zeroed(2 * columns * len(w.nodes))
 	for n, node := range w.nodes {
 		var nominated []v1.ResourceList
 		for _, info := range w.pl.handle.NominatedPodsForNode(node.Node().Name) {

@@ -119,6 +119,7 @@ func (pl *Plugin) newWorld(ctx context.Context) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
+	pl.scratch.reset()
 	pl.landscape.sync(nodes)
 	pl.landscape.readSlices(session.Generation(), session.Slices())
 	return &world{
