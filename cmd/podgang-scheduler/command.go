@@ -114,6 +114,9 @@ func run(command *cobra.Command, opts *options.Options) error {
 	if err != nil {
 		return err
 	}
+	if err := trimCaches(config.InformerFactory); err != nil {
+		return err
+	}
 	writer, err := deferEvents(config.KubeConfig, scheduler.Profiles)
 	if err != nil {
 		return err
