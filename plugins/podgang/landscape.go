@@ -37,6 +37,9 @@ type landscape struct {
 	known      []*v1.Node
 	byName     []int
 	generation int64
+	// facts are those that were last asked for, made of these levels.
+	facts     []score.Facts
+	factsFrom []*topology.Level
 }
 
 // placementGroup is an attribute of NICs that tells, on Azure, what no node label
@@ -178,7 +181,7 @@ func (l *landscape) terrain(count int, eligible func(i int) bool) *terrain {
 	for _, key := range ladder.Keys {
 		fabric = append(fabric, l.index.Level(key))
 	}
-	t := &terrain{facts: score.FactsOf(count, l.index.Level(topology.NVLinkKey), fabric), model: &model}
+	t := &terrain{facts: l.factsOf(count, l.index.Level(topology.NVLinkKey), fabric), model: &model}
 	if labelled {
 		t.top = ladder.Keys[len(ladder.Keys)-1]
 	}
@@ -189,4 +192,14 @@ func (l *landscape) terrain(count int, eligible func(i int) bool) *terrain {
 		t.split = append(t.split, nvlink)
 	}
 	return t
+}
+
+// factsOf returns the facts of all nodes. Levels never change, so that facts made of the
+// same levels are the same.
+func (l *landscape) factsOf(count int, clique *topology.Level, fabric []*topology.Level) []score.Facts {
+	from := append([]*topology.Level{clique}, fabric...)
+	if len(l.facts) != count || !slices.Equal(l.factsFrom, from) {
+		l.facts, l.factsFrom = score.FactsOf(count, clique, fabric), from
+	}
+	return l.facts
 }
