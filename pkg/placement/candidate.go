@@ -65,10 +65,10 @@ func (f *field) place(class int) int {
 }
 
 func (f *field) clique(node int) int32 {
-	if node >= len(f.p.Nodes) {
+	if node >= len(f.p.Facts) {
 		return topology.None
 	}
-	return f.p.Nodes[node].Facts.Clique
+	return f.p.Facts[node].Clique
 }
 
 // nearness is how close a node is to those of Near: for each of these the number

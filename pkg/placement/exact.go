@@ -128,7 +128,7 @@ func (e *enumeration) price() {
 	if e.f.p.Model == nil {
 		return
 	}
-	facts := e.f.facts
+	facts := e.f.p.Facts
 	between := func(a, b score.Member) (cost, weight float64) {
 		if weight = a.G * b.G; weight == 0 {
 			return 0, 0

@@ -27,8 +27,6 @@ type field struct {
 	rank  [][]int32
 	// free is what is left on each node; nil if that is not known.
 	free [][]int64
-	// facts are what the score needs to know of each node.
-	facts []score.Facts
 	// limit is the number of pods of a class that a node can take at most, guess the
 	// same as far as refusals have taught. Limit is proof, guess is not.
 	limit, guess [][]int32
@@ -163,12 +161,8 @@ func (f *field) limitsOf(class int, nodes []int, count func(class, node int) int
 	return limits
 }
 
-// note lists the facts, the levels, the domains of Near, and what is in Reuse.
+// note lists the levels, the domains of Near, and what is in Reuse.
 func (f *field) note() {
-	f.facts = make([]score.Facts, len(f.p.Nodes))
-	for n := range f.p.Nodes {
-		f.facts[n] = f.p.Nodes[n].Facts
-	}
 	add := func(level *topology.Level) {
 		if level != nil && !slices.Contains(f.levels, level) {
 			f.levels = append(f.levels, level)

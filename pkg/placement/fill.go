@@ -16,6 +16,9 @@ import (
 // and go where they miss the fewest preferred levels, close to them, and then in the
 // order of their classes.
 func Fill(p *Problem, cluster Cluster, pods []int, base *Solution) []int {
+	if len(pods) == 0 {
+		return []int{}
+	}
 	fill := newFilling(p, cluster, pods, base)
 	nodes := make([]int, len(pods))
 	for n, pod := range pods {

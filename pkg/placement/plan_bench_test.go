@@ -196,13 +196,13 @@ func benchProblem(c *deviceCluster, pods, group int) *Problem {
 		Weight: 1, Requests: []int64{benchGPUs, 1}, Scopes: []int{0}, G: benchGPUs, RDMA: true,
 		Domain: topology.None, Channel: topology.None, Nodes: make([]int, nodes),
 	}
-	facts := score.FactsOf(nodes, nil, []*topology.Level{rack, rackGroup})
+	p.Facts = score.FactsOf(nodes, nil, []*topology.Level{rack, rackGroup})
 	for n := range nodes {
 		free := int64(benchGPUsPerNode)
 		for d := range benchGPUsPerNode {
 			free -= int64(c.used[n] >> d & 1)
 		}
-		p.Nodes = append(p.Nodes, Node{Facts: facts[n], Free: []int64{free, 110}, Total: []int64{benchGPUsPerNode, 110}})
+		p.Nodes = append(p.Nodes, Node{Free: []int64{free, 110}, Total: []int64{benchGPUsPerNode, 110}})
 		class.Nodes[n] = n
 	}
 	p.Classes = []Class{class}

@@ -16,6 +16,9 @@ type Problem struct {
 	// Nodes are the nodes of the cluster. They may be left out when there are
 	// neither scopes nor a model; free resources are then learned from Place alone.
 	Nodes []Node
+	// Facts are what the score needs to know of each node. They may be left out when
+	// there are neither scopes nor a model.
+	Facts []score.Facts
 	// Scopes are the parts of the gang that have to lie, or would rather lie, in one
 	// domain, the wider before the narrower. They hold together: a class obeys all
 	// scopes that it is in. Most form a tree (gang, group configs, groups), but the
@@ -54,8 +57,6 @@ type Problem struct {
 
 // Node is a node of the cluster.
 type Node struct {
-	// Facts is what the score needs to know.
-	Facts score.Facts
 	// Free and Total are the amounts of each resource that are left, and that
 	// there would be if the node were empty. All nodes have the same resources in
 	// the same order: CPU, memory, pods, extended resources, devices by class.

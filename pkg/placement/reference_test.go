@@ -35,11 +35,11 @@ func drawGang(choose chooser) gangCase {
 	} else {
 		p.Split = append(p.Split, cliques)
 	}
-	facts := score.FactsOf(nodes, cliques, []*topology.Level{levels[2], levels[1], levels[0]})
-	for n := range nodes {
+	p.Facts = score.FactsOf(nodes, cliques, []*topology.Level{levels[2], levels[1], levels[0]})
+	for range nodes {
 		total := []int64{int64(4 + choose(5, "CPUs")), int64(choose(9, "GPUs"))}
 		free := []int64{total[0] - int64(choose(3, "CPUs used")), total[1] - int64(choose(int(total[1])+1, "GPUs used"))/2}
-		p.Nodes = append(p.Nodes, Node{Facts: facts[n], Free: free, Total: total})
+		p.Nodes = append(p.Nodes, Node{Free: free, Total: total})
 	}
 	drawScopes(choose, p, levels)
 	drawClasses(choose, p)
@@ -299,10 +299,6 @@ func missedBy(p *Problem, at []int) []int {
 // rated returns the time of a placement.
 func rated(p *Problem, at []int) score.Result {
 	var members []score.Member
-	var facts []score.Facts
-	for n := range p.Nodes {
-		facts = append(facts, p.Nodes[n].Facts)
-	}
 	for _, pin := range p.Pins {
 		members = append(members, pin.Member)
 	}
@@ -312,5 +308,5 @@ func rated(p *Problem, at []int) score.Result {
 			Node: n, G: c.G, Unit: c.Unit, Domain: c.Domain, Channel: c.Channel, RDMA: c.RDMA, Align: 1,
 		})
 	}
-	return p.Model.Rate(members, facts)
+	return p.Model.Rate(members, p.Facts)
 }

@@ -71,11 +71,11 @@ func gangOf(levels []*topology.Level, slots []int, names []string, packs map[str
 		}
 		p.Split = append(p.Split, level)
 	}
-	facts := score.FactsOf(len(slots), clique, fabric)
+	p.Facts = score.FactsOf(len(slots), clique, fabric)
 	all := make([]int, len(slots))
 	for n, free := range slots {
 		all[n] = n
-		p.Nodes = append(p.Nodes, Node{Facts: facts[n], Free: []int64{int64(free)}, Total: []int64{int64(max(free, 1))}})
+		p.Nodes = append(p.Nodes, Node{Free: []int64{int64(free)}, Total: []int64{int64(max(free, 1))}})
 	}
 	for _, name := range names {
 		s := Scope{Name: name, Required: byKey(packs[name].required)}
@@ -362,7 +362,7 @@ func TestSearchPrefersRoomForCompanionsThenClosenessToThem(t *testing.T) {
 	slots := []int{1, 1, 1, 2, 3, 3}
 	base := func() *Problem {
 		p := gangOf(blocks, slots, gang, packs, group{count: 2, scopes: gang, domain: none}, group{scopes: gang, domain: none})
-		p.Nodes[3].Facts.Clique = 0
+		p.Facts[3].Clique = 0
 		return p
 	}
 	for _, tc := range []struct {

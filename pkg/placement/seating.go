@@ -16,7 +16,7 @@ func (f *field) seat(lists nodeLists, count []int, fixed []score.Member, taken *
 		return f.firstFit(lists, count, taken)
 	}
 	may := f.mask(lists)
-	room := &score.Room{Facts: f.facts, Nodes: f.union(lists), Free: f.free, Levels: f.p.Split}
+	room := &score.Room{Facts: f.p.Facts, Nodes: f.union(lists), Free: f.free, Levels: f.p.Split}
 	room.Limit = func(kind, node int) int {
 		class := f.order[kind]
 		if !may[kind*f.size+node] {
@@ -174,5 +174,5 @@ func (f *field) rate(seats []score.Seats) score.Result {
 			members = append(members, m)
 		}
 	}
-	return f.p.Model.Rate(members, f.facts)
+	return f.p.Model.Rate(members, f.p.Facts)
 }

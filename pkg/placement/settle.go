@@ -328,7 +328,7 @@ func (s *search) rate() score.Result {
 		m.Align = s.cluster.Align(pod)
 		members = append(members, m)
 	}
-	return s.problem.Model.Rate(members, s.f.facts)
+	return s.problem.Model.Rate(members, s.f.p.Facts)
 }
 
 // noteDepth notes the class to name if this is as far as the search comes.

@@ -126,12 +126,12 @@ func (f *field) torn() (class int, found bool) {
 // broadest level: RDMA works within it.
 func (f *field) meshed() bool {
 	tops := make(map[[2]int32]int32)
-	for n := range f.facts {
+	for n := range f.p.Facts {
 		top := f.top(n)
 		if top == topology.None {
 			continue
 		}
-		fabric := f.facts[n].Fabric
+		fabric := f.p.Facts[n].Fabric
 		for level, d := range fabric[:len(fabric)-1] {
 			key := [2]int32{int32(level), d} //nolint:gosec // there are few levels
 			if other, known := tops[key]; d != topology.None && known && other != top {
@@ -145,7 +145,7 @@ func (f *field) meshed() bool {
 
 // top is the domain of a node at the broadest level of the fabric.
 func (f *field) top(node int) int32 {
-	fabric := f.facts[node].Fabric
+	fabric := f.p.Facts[node].Fabric
 	if len(fabric) == 0 {
 		return topology.None
 	}

@@ -229,9 +229,6 @@ func (w *world) survey() {
 		}
 	}
 	w.layout.terrain = w.pl.landscape.terrain(len(w.nodes), func(i int) bool { return eligible[i] })
-	for n := range w.stock {
-		w.stock[n].Facts = w.layout.terrain.facts[n]
-	}
 }
 
 // problem returns the gang for the search.
@@ -248,7 +245,8 @@ func (w *world) problem() placement.Problem {
 		return p
 	}
 	p.Reuse = l.reuse
-	p.Nodes, p.Split, p.Model = w.stock, l.terrain.split, l.terrain.model
+	p.Nodes, p.Facts = w.stock, l.terrain.facts
+	p.Split, p.Model = l.terrain.split, l.terrain.model
 	p.Companions, p.Near = l.companions, l.near
 	for i := range l.constraints {
 		p.Scopes = append(p.Scopes, l.constraints[i].scope(w.pl.landscape.index))
