@@ -146,7 +146,13 @@ func (s *scope) narrow(number int, part int32, lists nodeLists) nodeLists {
 	of := s.ways[number].of
 	narrowed := slices.Clone(lists)
 	for _, class := range s.classes {
-		nodes := make([]int, 0, len(lists[class]))
+		count := 0
+		for _, n := range lists[class] {
+			if of[n] == part {
+				count++
+			}
+		}
+		nodes := make([]int, 0, count)
 		for _, n := range lists[class] {
 			if of[n] == part {
 				nodes = append(nodes, n)

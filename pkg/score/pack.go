@@ -264,12 +264,13 @@ func (p *packing) rate(c *candidate) {
 		in := of[p.nodes[c.seats[0].pos]]
 		held := in != topology.None && !slices.ContainsFunc(c.seats, func(s seat) bool { return of[p.nodes[s.pos]] != in })
 		if held {
-			domain = nil
+			p.domain = p.domain[:0]
 			for _, pos := range p.all {
 				if of[p.nodes[pos]] == in {
-					domain = append(domain, pos)
+					p.domain = append(p.domain, pos)
 				}
 			}
+			domain = p.domain
 			break
 		}
 	}

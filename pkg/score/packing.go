@@ -66,6 +66,7 @@ type packing struct {
 	scratch []splitScratch // by depth
 	cells   []cell         // scratch of cost
 	cellAt  map[int64]int32
+	domain  []int32 // scratch of rate
 }
 
 func newPacking(m *Model, kinds []Kind, fixed []Member, room *Room) *packing {
