@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"weak"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -115,8 +116,14 @@ func (pl *Plugin) begin(ctx context.Context, key gang.Key, p *plan) error {
 	}
 	timeout := pl.args.PermitTimeout.Duration
 	ctx = context.WithoutCancel(ctx)
+	// The index has the attempt for as long as it is under way. Most are over long before
+	// the timeout, and what they hold, the pods and what is reserved for them, is not to
+	// be kept in memory until then.
+	ongoing := weak.Make(attempt)
 	time.AfterFunc(timeout, func() {
-		pl.apply(ctx, pl.index.Expire(attempt, fmt.Sprintf("members did not arrive within %v", timeout)))
+		if attempt := ongoing.Value(); attempt != nil {
+			pl.apply(ctx, pl.index.Expire(attempt, fmt.Sprintf("members did not arrive within %v", timeout)))
+		}
 	})
 	return nil
 }
