@@ -38,8 +38,8 @@ type Index struct {
 	gangs map[Key]*gang
 	// members holds every pod that belongs to a gang, by pod name.
 	members map[types.NamespacedName]*member
-	// listedBy names the gangs whose podReferences list a pod.
-	listedBy map[types.NamespacedName]sets.Set[Key]
+	// listedBy names the gangs whose podReferences list a pod, hardly ever more than one.
+	listedBy map[types.NamespacedName][]Key
 	// families names the gangs of each family.
 	families map[Family]sets.Set[Key]
 	// former remembers the places that members have left.
@@ -87,7 +87,7 @@ func NewIndex(schedulerName string, getPod PodGetter) *Index {
 		getPod:        getPod,
 		gangs:         make(map[Key]*gang),
 		members:       make(map[types.NamespacedName]*member),
-		listedBy:      make(map[types.NamespacedName]sets.Set[Key]),
+		listedBy:      make(map[types.NamespacedName][]Key),
 		families:      make(map[Family]sets.Set[Key]),
 		former:        newFormer(),
 	}
@@ -198,13 +198,13 @@ func (i *Index) setListed(key Key, podName string, listed bool) []*gang {
 	pod := types.NamespacedName{Namespace: key.Namespace, Name: podName}
 	by := i.listedBy[pod]
 	switch {
-	case listed && by == nil:
-		i.listedBy[pod] = sets.New(key)
+	case listed && !slices.Contains(by, key):
+		i.listedBy[pod] = append(by, key)
 	case listed:
-		by.Insert(key)
 	default:
-		by.Delete(key)
-		if by.Len() == 0 {
+		if by = slices.DeleteFunc(by, func(k Key) bool { return k == key }); len(by) > 0 {
+			i.listedBy[pod] = by
+		} else {
 			delete(i.listedBy, pod)
 		}
 	}
@@ -309,7 +309,7 @@ func (i *Index) ownerOf(pod *v1.Pod) (Key, bool) {
 	}
 	var first Key
 	found := false
-	for key := range i.listedBy[podKey(pod)] {
+	for _, key := range i.listedBy[podKey(pod)] {
 		if !found || key.Name < first.Name {
 			first, found = key, true
 		}
