@@ -17,7 +17,7 @@ import (
 func TestCachesHaveNoManagedFields(t *testing.T) {
 	described := metav1.ObjectMeta{
 		Name: "x", Labels: map[string]string{"rack": "r1"},
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1("{}")}},
 	}
 	client := fake.NewSimpleClientset(
 		&v1.Node{ObjectMeta: described}, &resourceapi.ResourceClaim{ObjectMeta: described}, &resourceapi.ResourceSlice{ObjectMeta: described})
