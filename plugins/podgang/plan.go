@@ -114,18 +114,20 @@ func (pl *Plugin) begin(ctx context.Context, key gang.Key, p *plan) error {
 		}
 		return err
 	}
-	timeout := pl.args.PermitTimeout.Duration
-	ctx = context.WithoutCancel(ctx)
-	// The index has the attempt for as long as it is under way. Most are over long before
-	// the timeout, and what they hold, the pods and what is reserved for them, is not to
-	// be kept in memory until then.
-	ongoing := weak.Make(attempt)
+	pl.expireLater(context.WithoutCancel(ctx), attempt)
+	return nil
+}
+
+// expireLater ends the time that members have to arrive. The index has the attempt for as
+// long as it is under way. Most are over long before the timeout, and what they hold, the
+// pods and what was reserved for them, is not to be kept in memory until then.
+func (pl *Plugin) expireLater(ctx context.Context, attempt *gang.Attempt) {
+	timeout, ongoing := pl.args.PermitTimeout.Duration, weak.Make(attempt)
 	time.AfterFunc(timeout, func() {
 		if attempt := ongoing.Value(); attempt != nil {
 			pl.apply(ctx, pl.index.Expire(attempt, fmt.Sprintf("members did not arrive within %v", timeout)))
 		}
 	})
-	return nil
 }
 
 // nominate has the scheduler count the planned members on their nodes until they
