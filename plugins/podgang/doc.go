@@ -29,7 +29,8 @@
 // near the members that have a place, and near gangs of the same PodCliqueSet
 // replica. The landscape keeps the topology of the cluster from one plan to the next, the
 // screenBook what the filters have said of nodes that have not changed since, and the
-// keyBook which pods ask for the same.
+// keyBook which pods ask for the same. What a plan needs for each node of the cluster lies
+// in the scratch, which the next plan uses again.
 // A member that joins a gang which has its floors is placed in the same way, alone
 // (join.go).
 //
