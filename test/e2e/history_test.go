@@ -5,7 +5,9 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +25,8 @@ import (
 
 // record is one change of an object, as a watch has delivered it.
 type record struct {
-	// revision orders records of different kinds: all of them come from one etcd.
+	// revision orders records of different kinds: all of them come from one etcd. Of a
+	// deletion that no watch has seen it is the highest that was seen by then.
 	revision uint64
 	at       time.Time
 	// object is a *Pod, *ResourceClaim, *PodGang or *Event; its last state if deleted.
@@ -39,6 +42,8 @@ type history struct {
 	mu sync.Mutex // guards everything below
 	// records by namespace, in the order of delivery.
 	records map[string][]record
+	// latest is the highest revision of all.
+	latest uint64
 	// holder names the claim that has a device, by driver, pool and device name.
 	holder map[string]types.NamespacedName
 	// doubled are the moments at which a device was in two claims.
@@ -80,8 +85,12 @@ func (h *history) add(c observe.Change) {
 func (h *history) note(c observe.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ns := c.Object.GetNamespace()
-	h.records[ns] = append(h.records[ns], record{revision: observe.Revision(c.Object), at: time.Now(), object: c.Object, deleted: c.Deleted})
+	ns, revision := c.Object.GetNamespace(), observe.Revision(c.Object)
+	h.latest = max(h.latest, revision)
+	if c.Missed {
+		revision = h.latest
+	}
+	h.records[ns] = append(h.records[ns], record{revision: revision, at: time.Now(), object: c.Object, deleted: c.Deleted})
 	if claim, ok := c.Object.(*resourcev1.ResourceClaim); ok {
 		h.trackDevices(claim, c.Deleted)
 	}
@@ -157,3 +166,27 @@ var (
 	_ metav1.Object = &v1alpha1.PodGang{}
 	_ metav1.Object = &eventsv1.Event{}
 )
+
+// The object of a deletion that no watch has seen is an old one: in its place the claim of
+// a gang would be gone before the gang was bound.
+func TestDeletionThatWasMissedComesAfterWhatWasSeen(t *testing.T) {
+	h := &history{records: map[string][]record{}, holder: map[string]types.NamespacedName{}}
+	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", ResourceVersion: "5"}}
+	gone := claim.DeepCopy()
+	gone.ResourceVersion = "11"
+	for _, c := range []observe.Change{
+		{Object: claim},
+		{Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", ResourceVersion: "9"}}},
+		{Object: claim, Deleted: true, Missed: true},
+		{Object: gone, Deleted: true},
+	} {
+		h.note(c)
+	}
+	var got []uint64
+	for _, r := range h.records["ns"] {
+		got = append(got, r.revision)
+	}
+	if want := []uint64{5, 9, 9, 11}; !slices.Equal(got, want) {
+		t.Errorf("revisions %v, want %v", got, want)
+	}
+}
