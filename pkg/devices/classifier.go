@@ -4,9 +4,10 @@ package devices
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/utils/lru"
@@ -37,12 +38,13 @@ type matchKey struct {
 	selectors    string
 }
 
-// answer is what is known for one version of a slice, and what it was made of.
+// answer is what is known for one version of a slice.
 type answer struct {
 	version string
-	driver  string
-	devices []resourceapi.Device
-	wanted  []bool
+	// of is the digest of what was judged. The devices themselves would be kept in memory
+	// when the slice is long gone.
+	of     [sha256.Size]byte
+	wanted []bool
 }
 
 // NewClassifier returns a classifier that compiles selectors with the features.
@@ -63,26 +65,47 @@ func (c *Classifier) Selected(slice *resourceapi.ResourceSlice, class *resourcea
 // request select it.
 func (c *Classifier) Wanted(slice *resourceapi.ResourceSlice, class *resourceapi.DeviceClass, selectors []resourceapi.DeviceSelector) []bool {
 	key := matchKey{slice: slice.UID, class: class.UID, classVersion: class.ResourceVersion, selectors: SelectorKey(selectors)}
-	now := answer{version: slice.ResourceVersion, driver: slice.Spec.Driver, devices: slice.Spec.Devices}
-	if known, ok := c.matches.Get(key); ok {
-		known := known.(answer)
-		switch {
-		case known.version == now.version:
-			return known.wanted
-		case known.driver == now.driver && equality.Semantic.DeepEqual(known.devices, now.devices):
-			// Drivers publish the same again, when they start or something else changes.
-			now.wanted = known.wanted
-			c.matches.Add(key, now)
-			return now.wanted
-		}
+	old, known := c.matches.Get(key)
+	if known && old.(answer).version == slice.ResourceVersion {
+		return old.(answer).wanted
 	}
-	now.wanted = make([]bool, len(now.devices))
-	for i := range now.devices {
-		device := &now.devices[i]
-		now.wanted[i] = c.selects(class.Spec.Selectors, now.driver, device) && c.selects(selectors, now.driver, device)
+	now := answer{version: slice.ResourceVersion, of: digest(slice)}
+	if known && old.(answer).of == now.of {
+		// Drivers publish the same again, when they start or something else changes.
+		now.wanted = old.(answer).wanted
+	} else {
+		now.wanted = c.judge(slice, class, selectors)
 	}
 	c.matches.Add(key, now)
 	return now.wanted
+}
+
+// judge asks the selectors for each device of the slice.
+func (c *Classifier) judge(slice *resourceapi.ResourceSlice, class *resourceapi.DeviceClass, selectors []resourceapi.DeviceSelector) []bool {
+	wanted := make([]bool, len(slice.Spec.Devices))
+	for i := range slice.Spec.Devices {
+		device := &slice.Spec.Devices[i]
+		wanted[i] = c.selects(class.Spec.Selectors, slice.Spec.Driver, device) && c.selects(selectors, slice.Spec.Driver, device)
+	}
+	return wanted
+}
+
+// digest is equal for slices whose devices selectors cannot tell apart. The fields of an
+// encoded device are in order, those of its maps by key.
+func digest(slice *resourceapi.ResourceSlice) (sum [sha256.Size]byte) {
+	hash := sha256.New()
+	hash.Write([]byte(slice.Spec.Driver))
+	for i := range slice.Spec.Devices {
+		encoded, err := slice.Spec.Devices[i].Marshal()
+		if err != nil {
+			// No field of a device makes it fail in v1.37: the version alone tells then.
+			return sha256.Sum256([]byte(slice.UID + "/" + types.UID(slice.ResourceVersion)))
+		}
+		hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(encoded))))
+		hash.Write(encoded)
+	}
+	hash.Sum(sum[:0])
+	return sum
 }
 
 // SelectorKey returns a text that is equal for equal selectors.
