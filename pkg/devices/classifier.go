@@ -90,13 +90,13 @@ func (c *Classifier) judge(slice *resourceapi.ResourceSlice, class *resourceapi.
 	return wanted
 }
 
-// digest is equal for slices whose devices selectors cannot tell apart. The fields of an
-// encoded device are in order, those of its maps by key.
+// digest is equal for slices whose devices selectors cannot tell apart.
 func digest(slice *resourceapi.ResourceSlice) (sum [sha256.Size]byte) {
 	hash := sha256.New()
 	hash.Write([]byte(slice.Spec.Driver))
 	for i := range slice.Spec.Devices {
-		encoded, err := slice.Spec.Devices[i].Marshal()
+		visible := visibleOf(&slice.Spec.Devices[i])
+		encoded, err := visible.Marshal() // maps in the order of their keys
 		if err != nil {
 			// No field of a device makes it fail in v1.37: the version alone tells then.
 			return sha256.Sum256([]byte(slice.UID + "/" + types.UID(slice.ResourceVersion)))
@@ -106,6 +106,20 @@ func digest(slice *resourceapi.ResourceSlice) (sum [sha256.Size]byte) {
 	}
 	hash.Sum(sum[:0])
 	return sum
+}
+
+// visibleOf is the part of a device that selectors see: what CompilationResult.DeviceMatches
+// takes (k8s.io/dynamic-resource-allocation/cel v0.37.2). A quantity notes its text when it
+// is encoded, and slices are read by several goroutines: those here are copies.
+func visibleOf(device *resourceapi.Device) *resourceapi.Device {
+	visible := &resourceapi.Device{AllowMultipleAllocations: device.AllowMultipleAllocations, Attributes: device.Attributes}
+	if len(device.Capacity) > 0 {
+		visible.Capacity = make(map[resourceapi.QualifiedName]resourceapi.DeviceCapacity, len(device.Capacity))
+	}
+	for name, capacity := range device.Capacity {
+		visible.Capacity[name] = resourceapi.DeviceCapacity{Value: capacity.Value.DeepCopy()}
+	}
+	return visible
 }
 
 // SelectorKey returns a text that is equal for equal selectors.

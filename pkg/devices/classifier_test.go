@@ -97,6 +97,8 @@ func TestSelectedOfDevicesPublishedAnew(t *testing.T) {
 	}{
 		{"nothing else", slice("s", "n1", 1, attribute("gpu")), slice("s", "n1", 1, attribute("gpu"), version("2"), generation(2)), true},
 		{"the same capacity in another unit", slice("s", "n1", 1, capacity("1Gi")), slice("s", "n1", 1, capacity("1024Mi"), version("2")), true},
+		{"what selectors do not see", slice("s", "n1", 1), slice("s", "n1", 1, version("2"), func(s *resourceapi.ResourceSlice) { s.Spec.Devices[0].Name = "renamed" }), true},
+		{"devices that may be shared", slice("s", "n1", 1), slice("s", "n1", 1, version("2"), func(s *resourceapi.ResourceSlice) { s.Spec.Devices[0].AllowMultipleAllocations = new(true) }), false},
 		{"another attribute", slice("s", "n1", 1, attribute("gpu")), slice("s", "n1", 1, attribute("mig"), version("2")), false},
 		{"another capacity", slice("s", "n1", 1, capacity("1Gi")), slice("s", "n1", 1, capacity("2Gi"), version("2")), false},
 		{"another device", slice("s", "n1", 1), slice("s", "n1", 2, version("2")), false},
@@ -110,15 +112,23 @@ func TestSelectedOfDevicesPublishedAnew(t *testing.T) {
 	}
 }
 
+// Slices are shared too. With a classifier of its own a goroutine finds no answer of another.
 func TestSelectedFromManyGoroutines(t *testing.T) {
-	classifier := NewClassifier(cel.Features{})
 	s := slice("s", "n1", 4, onNode("n1"))
+	limit := resource.MustParse("1024Mi")
+	s.Spec.Devices[0].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {
+		Value:         resource.MustParse("40960Mi"),
+		RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: &limit, ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: &limit}},
+	}}
+	shared := NewClassifier(cel.Features{})
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			for range 50 {
-				if got := classifier.Selected(s, deviceClass("1", "true")); len(got) != 4 || !got[3] {
-					t.Errorf("got %v", got)
+			for _, classifier := range []*Classifier{NewClassifier(cel.Features{}), shared} {
+				for range 50 {
+					if got := classifier.Selected(s, deviceClass("1", "true")); len(got) != 4 || !got[3] {
+						t.Errorf("got %v", got)
+					}
 				}
 			}
 		})

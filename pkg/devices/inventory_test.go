@@ -192,6 +192,7 @@ func TestCountsStayTheSameWhileTheVersionDoes(t *testing.T) {
 			free    int
 		}
 		remembered := make(map[string]known)
+		latest := inventory.Latest(ledger)
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
 			switch rapid.SampledFrom([]string{"start", "take", "release", "publish"}).Draw(t, "what") {
 			case "publish":
@@ -228,8 +229,12 @@ func TestCountsStayTheSameWhileTheVersionDoes(t *testing.T) {
 				if k, ok := remembered[node]; ok && k.version == version && k.free != free {
 					t.Fatalf("%d devices of %s are free, and %d were at the same version", free, node, k.free)
 				}
+				if k, ok := remembered[node]; ok && k.version != version && inventory.Latest(ledger) == latest {
+					t.Fatalf("the version of %s has changed, and the latest of all has not", node)
+				}
 				remembered[node] = known{version, free}
 			}
+			latest = inventory.Latest(ledger)
 		}
 	})
 }
