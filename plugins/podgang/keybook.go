@@ -75,16 +75,37 @@ func (b *keyBook) of(k keyed, anew func() (string, error)) (string, error) {
 	return key, nil
 }
 
-// claimsOf names the claims that were made for a pod. The specification of a claim does
-// not change; of its status it matters whether it is allocated.
-func claimsOf(pod *v1.Pod, claimOf func(*v1.Pod, *v1.PodResourceClaim) *resourceapi.ResourceClaim) string {
+// claimGetter returns the claim behind an entry of a pod, nil if it is not known.
+type claimGetter func(*v1.Pod, *v1.PodResourceClaim) *resourceapi.ResourceClaim
+
+// ofMember returns the classKey of a member. The claims are looked up once: those that the
+// key is made of are those that it is remembered with.
+func (b *keyBook) ofMember(kind keyKind, group string, pod *v1.Pod, claimOf claimGetter) (string, error) {
+	claims := make(map[string]*resourceapi.ResourceClaim)
+	for i := range pod.Spec.ResourceClaims {
+		if entry := &pod.Spec.ResourceClaims[i]; entry.ResourceClaimName == nil {
+			claims[entry.Name] = claimOf(pod, entry)
+		}
+	}
+	return b.of(
+		keyed{kind: kind, group: group, pod: pod.UID, version: pod.ResourceVersion, claims: textOfClaims(pod, claims)},
+		func() (string, error) {
+			return classKey(group, pod, func(_ *v1.Pod, entry *v1.PodResourceClaim) *resourceapi.ResourceClaim { return claims[entry.Name] })
+		})
+}
+
+// ofCompanion returns the companionKey of a pod.
+func (b *keyBook) ofCompanion(pod *v1.Pod) (string, error) {
+	return b.of(keyed{kind: companyKey, pod: pod.UID, version: pod.ResourceVersion}, func() (string, error) { return companionKey(pod) })
+}
+
+// textOfClaims names the claims that were made for a pod, by name of the entry. The
+// specification of a claim does not change; of its status it matters whether it is
+// allocated.
+func textOfClaims(pod *v1.Pod, claims map[string]*resourceapi.ResourceClaim) string {
 	var text strings.Builder
 	for i := range pod.Spec.ResourceClaims {
-		entry := &pod.Spec.ResourceClaims[i]
-		if entry.ResourceClaimName != nil {
-			continue
-		}
-		if claim := claimOf(pod, entry); claim != nil {
+		if claim := claims[pod.Spec.ResourceClaims[i].Name]; claim != nil {
 			text.WriteString(string(claim.UID))
 			if claim.Status.Allocation != nil {
 				text.WriteByte('+')

@@ -63,29 +63,36 @@ func TestKeyBookStaysSmall(t *testing.T) {
 	}
 }
 
-// A key is remembered with what of the pod's own claims decides about it.
-func TestClaimsOfAPod(t *testing.T) {
+// A key follows what of the pod's own claims decides about it, and is made of the claims
+// that it is remembered with, whatever becomes of them meanwhile.
+func TestKeyOfAMemberFollowsItsClaims(t *testing.T) {
 	pod := testPod("p")
 	pod.Spec.ResourceClaims = []v1.PodResourceClaim{
 		{Name: "own", ResourceClaimTemplateName: ptr.To("t")}, {Name: "shared", ResourceClaimName: ptr.To("s")},
 	}
-	var own *resourceapi.ResourceClaim
-	claimOf := func(*v1.Pod, *v1.PodResourceClaim) *resourceapi.ResourceClaim { return own }
-	seen := map[string]string{}
+	free := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{UID: "c1"}}
+	allocated := free.DeepCopy()
+	allocated.Status.Allocation = &resourceapi.AllocationResult{}
+	other := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{UID: "c2"}}
+	other.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "another"}}
+	b, looked := newKeyBook(), 0
 	for _, step := range []struct {
-		name string
-		do   func()
-	}{
-		{"not made yet", func() {}},
-		{"made", func() { own = &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{UID: "c1"}} }},
-		{"allocated", func() { own.Status.Allocation = &resourceapi.AllocationResult{} }},
-		{"made again", func() { own = &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{UID: "c2"}} }},
-	} {
-		step.do()
-		text := claimsOf(pod, claimOf)
-		if other, known := seen[text]; known {
-			t.Errorf("the claim is %s, which is told as when it was %s", step.name, other)
+		name  string
+		claim *resourceapi.ResourceClaim
+	}{{"not made yet", nil}, {"made", free}, {"allocated", allocated}, {"free again", free}, {"made anew", other}} {
+		claimOf := func(*v1.Pod, *v1.PodResourceClaim) *resourceapi.ResourceClaim {
+			if looked++; looked > 1 {
+				return other // the cache has changed
+			}
+			return step.claim
 		}
-		seen[text] = step.name
+		looked = 0
+		got, err := b.ofMember(memberKey, "g", pod, claimOf)
+		must(t, err)
+		want, err := classKey("g", pod, func(*v1.Pod, *v1.PodResourceClaim) *resourceapi.ResourceClaim { return step.claim })
+		must(t, err)
+		if got != want {
+			t.Errorf("the claim is %s: the key is %s, want %s", step.name, got, want)
+		}
 	}
 }

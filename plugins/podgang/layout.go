@@ -139,9 +139,7 @@ func (w *world) indexOf(siblings []gang.Sibling) map[string]int {
 func (w *world) boundClass(group string, pod *v1.Pod) (*class, error) {
 	free := *pod
 	free.Spec.NodeName = ""
-	key, err := w.pl.keys.of(
-		keyed{kind: boundKey, group: group, pod: pod.UID, version: pod.ResourceVersion, claims: claimsOf(&free, w.claimUnallocated)},
-		func() (string, error) { return classKey(group, &free, w.claimUnallocated) })
+	key, err := w.pl.keys.ofMember(boundKey, group, &free, w.claimUnallocated)
 	if err != nil {
 		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -169,7 +167,7 @@ func (w *world) claimUnallocated(pod *v1.Pod, entry *v1.PodResourceClaim) *resou
 func (w *world) addCompanions(siblings []gang.Sibling) error {
 	alike := make(map[string]*class)
 	for _, c := range w.classes {
-		key, err := w.companionKey(c.pod)
+		key, err := w.pl.keys.ofCompanion(c.pod)
 		if err != nil {
 			return err
 		}
@@ -180,7 +178,7 @@ func (w *world) addCompanions(siblings []gang.Sibling) error {
 	counts := make(map[int]int)
 	for _, sibling := range siblings {
 		for _, pod := range sibling.Waiting {
-			key, err := w.companionKey(pod)
+			key, err := w.pl.keys.ofCompanion(pod)
 			if err != nil {
 				return err
 			}
@@ -194,10 +192,6 @@ func (w *world) addCompanions(siblings []gang.Sibling) error {
 		w.layout.companions = append(w.layout.companions, placement.Companion{Class: index, Count: counts[index]})
 	}
 	return nil
-}
-
-func (w *world) companionKey(pod *v1.Pod) (string, error) {
-	return w.pl.keys.of(keyed{kind: companyKey, pod: pod.UID, version: pod.ResourceVersion}, func() (string, error) { return companionKey(pod) })
 }
 
 // addDomains adds a constraint for each ComputeDomain of the members.

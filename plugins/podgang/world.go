@@ -153,9 +153,7 @@ func (w *world) addMember(group string, pod *v1.Pod, floor bool) error {
 
 // classFor returns the class of a pod, a new one if it is the first of its kind.
 func (w *world) classFor(group string, pod *v1.Pod) (*class, error) {
-	key, err := w.pl.keys.of(
-		keyed{kind: memberKey, group: group, pod: pod.UID, version: pod.ResourceVersion, claims: claimsOf(pod, w.claim)},
-		func() (string, error) { return classKey(group, pod, w.claim) })
+	key, err := w.pl.keys.ofMember(memberKey, group, pod, w.claim)
 	if err != nil {
 		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
