@@ -4,8 +4,10 @@ package report
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -164,6 +166,25 @@ func TestPhaseOfAGangThatWaitsIsWrittenAtOnce(t *testing.T) {
 	f.Waits(key, "no room", "no room")
 	f.reportNow()
 	f.expectWrites(phaseWrite(v1alpha1.PodGangPhasePending), conditionWrite("p", ReasonUnschedulable, "no room"))
+}
+
+// What is not written now is looked at again when it may be due.
+func TestPhaseThatPassesIsLookedAtAgain(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		bound func(*v1.Pod)
+		again time.Duration
+	}{
+		{"nobody is bound", func(*v1.Pod) {}, unseen},
+		{"one of two is bound", onNode, settle},
+	} {
+		f := newFixture(t, config.StatusPolicyFull, 2, pod("p", tc.bound), pod("q"))
+		view, _ := f.index.View(key)
+		if due := f.due(key, view); !due.passing || due.again != tc.again {
+			t.Errorf("%s: passing %v, again after %v, want after %v", tc.name, due.passing, due.again, tc.again)
+		}
+		f.stop()
+	}
 }
 
 // A gang that has had a phase is not left with one that is wrong.
